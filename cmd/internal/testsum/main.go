@@ -1,0 +1,50 @@
+// Command testsum reads `go test -json` on standard input and prints what a person wants to see: a line per package, the output of what failed, the skipped tests with their reasons; it runs nothing itself.
+//
+// With -tally FILE it appends "passed failed skipped" to that file, so that scripts/test can add up several runs. It exits 1 when anything failed.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("testsum", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	tally := flags.String("tally", "", "append \"passed failed skipped\" to this file")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	s := newSummary(stdout)
+	if err := s.read(stdin); err != nil {
+		fmt.Fprintln(stderr, "testsum:", err)
+		return 2
+	}
+	s.finish()
+	if *tally != "" {
+		if err := appendLine(*tally, fmt.Sprintf("%d %d %d\n", s.passed, s.failed, s.skipped)); err != nil {
+			fmt.Fprintln(stderr, "testsum:", err)
+			return 2
+		}
+	}
+	if s.failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+func appendLine(path, line string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString(line); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
