@@ -1,0 +1,88 @@
+package frames
+
+import "time"
+
+// State is what a source is doing, as agents and the page are told.
+type State string
+
+// The states of a source.
+const (
+	StateLive    State = "live"
+	StateBlack   State = "black"   // pictures arrive and are black: muted or covered; known only while somebody watches
+	StateStalled State = "stalled" // no packet for TrackConfig.StallAfter, or none yet
+	StateEnded   State = "ended"   // Run has returned
+)
+
+// SourceState is what TrackConfig.OnState is told.
+type SourceState struct {
+	Name          string // the source's
+	State         State
+	Width, Height int // pixels of the newest key frame; 0 until one was seen
+	Codec         Codec
+}
+
+// Policy says what is decoded.
+type Policy string
+
+// The policies so far.
+const (
+	PolicyIdle Policy = "idle" // nobody watches: packets are counted, nothing is assembled or decoded
+	PolicyFull Policy = "full" // somebody watches: every frame is decoded
+)
+
+// PacketDrops counts packets thrown away, by cause.
+type PacketDrops struct {
+	Duplicate uint64 // same sequence number again (RTX on a loss-free link does this)
+	Late      uint64 // its place in the order was given up before it came
+	Malformed uint64 // payload is no VP8 descriptor (RFC 7741 §4.2)
+	Stray     uint64 // far from the sequence and not followed by its neighbour
+	Oversize  uint64 // the reorder ring held too many bytes
+}
+
+// FrameDrops counts frames thrown away, by cause.
+type FrameDrops struct {
+	Incomplete uint64 // a packet of it, or its first packet, never came
+	NeedKey    uint64 // whole, but the chain before it is broken
+	TooBig     uint64 // over 4 MiB or 2048 packets
+	Refused    uint64 // header damaged, or the size of its picture out of bounds: no decoder saw it
+	QueueFull  uint64 // decoding fell behind
+	Skipped    uint64 // decoding fell behind and a newer key frame was there
+	Decode     uint64 // the decoder refused it, or it panicked
+	Corrupt    uint64 // the decoder says its picture is damaged
+}
+
+// Total is the number of frames thrown away.
+func (d FrameDrops) Total() uint64 {
+	return d.Incomplete + d.NeedKey + d.TooBig + d.Refused + d.QueueFull + d.Skipped + d.Decode + d.Corrupt
+}
+
+// TrackStats is a snapshot of one track. Counters only grow.
+type TrackStats struct {
+	Source        string
+	Codec         Codec
+	State         State
+	Policy        Policy
+	Width, Height int     // pixels of the newest key frame
+	FPS           float64 // frames arriving per second, over the last second or two
+	BitrateBPS    float64 // payload bits per second, likewise
+
+	Packets       uint64 // received, whatever became of them
+	Lost          uint64 // packets that never arrived
+	PacketDrops   PacketDrops
+	FrameDrops    FrameDrops
+	Frames        uint64 // assembled whole and in an unbroken chain
+	KeyFrames     uint64 // of these
+	Decoded       uint64 // pictures
+	Encoded       uint64 // images made; one may be delivered to many
+	EncodeErrors  uint64
+	Delivered     uint64 // images put into mailboxes or given to requests
+	Superseded    uint64 // images displaced in a mailbox by a newer one before they were taken
+	PLIs          uint64 // key frames asked for
+	Resets        uint64 // jumps of sequence or timestamp that restarted the assembler
+	Subscriptions int
+	Waiting       int // requests waiting for an image
+
+	LastPacketAt   time.Time
+	LastCapturedAt time.Time // of the newest image
+	CBytes         int64     // C memory held by decoder and encoder, as far as they know
+}
