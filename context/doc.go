@@ -1,0 +1,18 @@
+// Package chatctx is the conversation of one session: an ordered log of entries, the ChatContext that is their fold, and the images inside it; it knows no network, no pixels and no provider.
+//
+// The folder is called context, the package chatctx, because a second package named context does not compile beside
+// the standard one in one file. Import it as
+//
+//	chatctx "sightline/context"
+//
+// # Guarantees
+//
+//   - G1: one total order per session. Every Cursor sees the same entries, gap-free, in sequence from 1.
+//   - G2: what Append returned without an error is in the Store; whether that survives a crash is the Store's promise.
+//   - G3: an op_id is applied once; repeating it returns the first answer with Duplicate set.
+//   - G4: a call_id has at most one function call and at most one output.
+//   - G9: the writer never waits for a reader: a Cursor pulls at its own pace and holds nothing up.
+//   - G12: a refused operation changes nothing: neither the log, nor the fold, nor the set of known op ids.
+//
+// What is not promised: that two operations sent at once are applied in the order of their sending.
+package chatctx

@@ -1,0 +1,149 @@
+package chatctx
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	_ "image/gif"  // header of GIF
+	_ "image/jpeg" // header of JPEG
+	_ "image/png"  // header of PNG
+	"net/url"
+	"strings"
+
+	_ "golang.org/x/image/webp" // header of WebP
+)
+
+// BlobPrefix begins the URL of an image whose bytes the session's store holds; the SHA-256 in lower-case hex follows.
+const BlobPrefix = "sightline:blob/"
+
+// Bounds of an image from outside (facts measured on decoders: what lies above costs hundreds of megabytes).
+const (
+	maxImageSide   = 16384
+	maxImagePixels = 50 << 20
+)
+
+// ImageInfo is what an image's header says.
+type ImageInfo struct {
+	MIME          string
+	Width, Height int // pixels
+}
+
+// InspectImage reads the header of a JPEG, PNG, GIF or WebP image: the kind is told by the bytes, not by a name. Nothing is
+// decoded, so a bomb costs nothing.
+func InspectImage(data []byte) (ImageInfo, error) {
+	if len(data) == 0 {
+		return ImageInfo{}, fail(InvalidImage, "url", "the image is empty")
+	}
+	cfg, format, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		e := fail(InvalidImage, "url", "the bytes are no JPEG, PNG, GIF or WebP image")
+		e.Cause = err
+		return ImageInfo{}, e
+	}
+	if cfg.Width < 1 || cfg.Height < 1 || cfg.Width > maxImageSide || cfg.Height > maxImageSide || cfg.Width*cfg.Height > maxImagePixels {
+		return ImageInfo{}, fail(InvalidImage, "url", "the image claims %d×%d pixels: allowed are 1 to %d a side and %d in all", cfg.Width, cfg.Height, maxImageSide, maxImagePixels)
+	}
+	return ImageInfo{MIME: "image/" + format, Width: cfg.Width, Height: cfg.Height}, nil
+}
+
+// ParseDataURL takes a data: URL apart (RFC 2397): its media type, "text/plain" when it names none, and its bytes, of which
+// there may be at most maxBytes. The length is checked before anything is decoded.
+func ParseDataURL(u string, maxBytes int) (mime string, data []byte, err error) {
+	rest, ok := strings.CutPrefix(u, "data:")
+	if !ok {
+		return "", nil, fail(InvalidImage, "url", "not a data: URL")
+	}
+	meta, body, ok := strings.Cut(rest, ",")
+	if !ok {
+		return "", nil, fail(InvalidImage, "url", "a data: URL has a comma before its data")
+	}
+	meta, isBase64 := strings.CutSuffix(meta, ";base64")
+	mime, _, _ = strings.Cut(meta, ";")
+	if mime == "" {
+		mime = "text/plain"
+	}
+	mime = strings.ToLower(mime)
+	if !isBase64 {
+		text, err := url.PathUnescape(body)
+		if err != nil {
+			return "", nil, fail(InvalidImage, "url", "the data: URL has a broken percent escape")
+		}
+		if len(text) > maxBytes {
+			return "", nil, tooLarge(len(text), maxBytes)
+		}
+		return mime, []byte(text), nil
+	}
+	if n := base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(body, "="))); n > maxBytes {
+		return "", nil, tooLarge(n, maxBytes)
+	}
+	data, err = base64.StdEncoding.DecodeString(body)
+	if err != nil {
+		data, err = base64.RawStdEncoding.DecodeString(body)
+	}
+	if err != nil {
+		return "", nil, fail(InvalidImage, "url", "the data: URL's base64 does not decode")
+	}
+	return mime, data, nil
+}
+
+func tooLarge(n, limit int) error {
+	return fail(TooLarge, "url", "the image has %d bytes: at most %d are allowed", n, limit)
+}
+
+// DataURL makes the data: URL of image bytes.
+func DataURL(mime string, data []byte) string {
+	return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString(data)
+}
+
+// pendingBlob is an image that has to be stored before the entry that names it.
+type pendingBlob struct {
+	sha256 string
+	blob   Blob
+}
+
+// extractImages replaces the data: URLs of a message's images by blob URLs. The item is copied, never changed in place.
+func extractImages(item Item, maxBytes int) (Item, []pendingBlob, []string, error) {
+	m, ok := item.(*Message)
+	if !ok {
+		return item, nil, nil, nil
+	}
+	content, blobs, warnings, err := extractContent(m.Content, maxBytes)
+	if err != nil || blobs == nil {
+		return item, nil, nil, err
+	}
+	c := *m
+	c.Content = content
+	return &c, blobs, warnings, nil
+}
+
+func extractContent(content Content, maxBytes int) (Content, []pendingBlob, []string, error) {
+	var blobs []pendingBlob
+	var warnings []string
+	out := content
+	for n, part := range content {
+		img, ok := part.(ImageContent)
+		if !ok || !strings.HasPrefix(img.URL, "data:") {
+			continue
+		}
+		declared, data, err := ParseDataURL(img.URL, maxBytes)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		info, err := InspectImage(data)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if declared != info.MIME {
+			warnings = append(warnings, fmt.Sprintf("content[%d]: declared %s, stored as what it is: %s", n, declared, info.MIME))
+		}
+		if blobs == nil {
+			out = append(Content(nil), content...)
+		}
+		id := sha256Hex(data)
+		img.URL, img.Width, img.Height = BlobPrefix+id, info.Width, info.Height
+		out[n] = img
+		blobs = append(blobs, pendingBlob{id, Blob{MIME: info.MIME, Data: data}})
+	}
+	return out, blobs, warnings, nil
+}

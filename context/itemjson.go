@@ -1,0 +1,142 @@
+package chatctx
+
+import "encoding/json"
+
+// UnmarshalItem reads one item by its type; unknown fields are ignored, an unknown type or a field of the wrong kind is an
+// *Error that names it. The item is not yet validated: Log.Append does that.
+func UnmarshalItem(data []byte) (Item, error) {
+	var head struct {
+		Type *ItemKind `json:"type"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil || head.Type == nil {
+		return nil, fail(InvalidArgument, "item.type", "an item is an object with a type: %s", kindList)
+	}
+	item := newItem(*head.Type)
+	if item == nil {
+		return nil, fail(InvalidArgument, "item.type", "unknown item type %q: allowed are %s", *head.Type, kindList)
+	}
+	if err := json.Unmarshal(data, item); err != nil {
+		return nil, badField(err, "item")
+	}
+	return item, nil
+}
+
+const kindList = "message, function_call, function_call_output, handoff, config_update, summary, pipeline_switch"
+
+func newItem(kind ItemKind) Item {
+	switch kind {
+	case KindMessage:
+		return &Message{}
+	case KindFunctionCall:
+		return &FunctionCall{}
+	case KindFunctionCallOutput:
+		return &FunctionCallOutput{}
+	case KindHandoff:
+		return &AgentHandoff{}
+	case KindConfigUpdate:
+		return &ConfigUpdate{}
+	case KindSummary:
+		return &Summary{}
+	case KindPipelineSwitch:
+		return &PipelineSwitch{}
+	}
+	return nil
+}
+
+// Items is a list of items that reads and writes JSON.
+type Items []Item
+
+// MarshalJSON writes a list, [] when empty.
+func (s Items) MarshalJSON() ([]byte, error) {
+	if s == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]Item(s))
+}
+
+// UnmarshalJSON reads a list of items.
+func (s *Items) UnmarshalJSON(data []byte) error {
+	var raw []json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	items := make(Items, 0, len(raw))
+	for _, r := range raw {
+		item, err := UnmarshalItem(r)
+		if err != nil {
+			return err
+		}
+		items = append(items, item)
+	}
+	*s = items
+	return nil
+}
+
+// The type discriminator comes first in every item's JSON. Each MarshalJSON embeds a method-less copy of its type, so that
+// encoding/json does not call the method again.
+type typed struct {
+	Type ItemKind `json:"type"`
+}
+
+// MarshalJSON adds the type discriminator, for each kind of item.
+func (m *Message) MarshalJSON() ([]byte, error) {
+	type plain Message
+	return json.Marshal(struct {
+		typed
+		*plain
+	}{typed{KindMessage}, (*plain)(m)})
+}
+
+// MarshalJSON adds the type discriminator.
+func (c *FunctionCall) MarshalJSON() ([]byte, error) {
+	type plain FunctionCall
+	return json.Marshal(struct {
+		typed
+		*plain
+	}{typed{KindFunctionCall}, (*plain)(c)})
+}
+
+// MarshalJSON adds the type discriminator.
+func (o *FunctionCallOutput) MarshalJSON() ([]byte, error) {
+	type plain FunctionCallOutput
+	return json.Marshal(struct {
+		typed
+		*plain
+	}{typed{KindFunctionCallOutput}, (*plain)(o)})
+}
+
+// MarshalJSON adds the type discriminator.
+func (h *AgentHandoff) MarshalJSON() ([]byte, error) {
+	type plain AgentHandoff
+	return json.Marshal(struct {
+		typed
+		*plain
+	}{typed{KindHandoff}, (*plain)(h)})
+}
+
+// MarshalJSON adds the type discriminator.
+func (u *ConfigUpdate) MarshalJSON() ([]byte, error) {
+	type plain ConfigUpdate
+	return json.Marshal(struct {
+		typed
+		*plain
+	}{typed{KindConfigUpdate}, (*plain)(u)})
+}
+
+// MarshalJSON adds the type discriminator.
+func (s *Summary) MarshalJSON() ([]byte, error) {
+	type plain Summary
+	return json.Marshal(struct {
+		typed
+		*plain
+	}{typed{KindSummary}, (*plain)(s)})
+}
+
+// MarshalJSON adds the type discriminator.
+func (p *PipelineSwitch) MarshalJSON() ([]byte, error) {
+	type plain PipelineSwitch
+	return json.Marshal(struct {
+		typed
+		*plain
+	}{typed{KindPipelineSwitch}, (*plain)(p)})
+}

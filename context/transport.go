@@ -1,0 +1,168 @@
+package chatctx
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// ContextMessage is one message of the seeds' transport format. It has no place for a tool role, handoffs, times or agents:
+// what a tool answered travels as a user message with tool_call_id, and the rest is left out.
+type ContextMessage struct {
+	Role       Role              `json:"role"`
+	Content    string            `json:"content"`
+	MessageID  string            `json:"message_id,omitempty"`
+	Images     []ContextImage    `json:"images,omitempty"`
+	ToolCalls  []ContextToolCall `json:"tool_calls,omitempty"`
+	ToolCallID string            `json:"tool_call_id,omitempty"`
+}
+
+// ContextImage is an image of the transport format.
+type ContextImage struct {
+	Type   string `json:"type"`
+	URL    string `json:"url"`
+	Detail string `json:"detail"`
+}
+
+// ContextToolCall is a tool call of the transport format; Arguments is a JSON string.
+type ContextToolCall struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+	CallID    string `json:"call_id"`
+}
+
+// ToContextMessages writes items as transport messages, in order. Calls join the assistant message they directly follow.
+func ToContextMessages(items Items) []ContextMessage {
+	out := []ContextMessage{}
+	for _, item := range items {
+		switch it := item.(type) {
+		case *Message:
+			m := ContextMessage{Role: it.Role, Content: it.Content.Text(), MessageID: it.ID}
+			for _, img := range it.Content.Images() {
+				m.Images = append(m.Images, ContextImage{"image", img.URL, img.Detail})
+			}
+			out = append(out, m)
+		case *FunctionCall:
+			call := ContextToolCall{it.Name, it.Arguments, it.CallID}
+			if n := len(out); n > 0 && out[n-1].Role == RoleAssistant {
+				out[n-1].ToolCalls = append(out[n-1].ToolCalls, call)
+			} else {
+				out = append(out, ContextMessage{Role: RoleAssistant, MessageID: it.ID, ToolCalls: []ContextToolCall{call}})
+			}
+		case *FunctionCallOutput:
+			out = append(out, ContextMessage{Role: RoleUser, Content: it.Output, MessageID: it.ID, ToolCallID: it.CallID})
+		}
+	}
+	return out
+}
+
+// FromContextMessages reads a transport list (JSON; null is an empty one) into items. As the seeds say, an unknown role
+// becomes user; each such case is reported in warnings. Missing ids stay empty.
+func FromContextMessages(data []byte) (items Items, warnings []string, err error) {
+	var list []wireMessage
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, nil, badField(err, "messages")
+	}
+	items = Items{}
+	for n, m := range list {
+		role := m.Role
+		if !role.valid() {
+			warnings = append(warnings, fmt.Sprintf("messages[%d]: unknown role %q taken as user", n, m.Role))
+			role = RoleUser
+		}
+		if m.ToolCallID != "" {
+			items = append(items, &FunctionCallOutput{ID: m.MessageID, CallID: m.ToolCallID, Output: string(m.Content)})
+			continue
+		}
+		if m.Content != "" || len(m.Images) > 0 || len(m.ToolCalls) == 0 {
+			content := TextContent(string(m.Content))
+			for _, img := range m.Images {
+				content = append(content, ImageContent(img))
+			}
+			items = append(items, &Message{ID: m.MessageID, Role: role, Content: content})
+		}
+		for _, c := range m.ToolCalls {
+			items = append(items, &FunctionCall{CallID: c.CallID, Name: c.Name, Arguments: c.Arguments})
+		}
+	}
+	return items, warnings, nil
+}
+
+// wireMessage reads the forms that ContextMessage may come in from elsewhere.
+type wireMessage struct {
+	Role       Role         `json:"role"`
+	Content    looseText    `json:"content"`
+	MessageID  string       `json:"message_id"`
+	Images     []looseImage `json:"images"`
+	ToolCalls  []looseCall  `json:"tool_calls"`
+	ToolCallID string       `json:"tool_call_id"`
+}
+
+// looseText is a string; null is "", any other JSON value is its own compact text (the seeds coerce with str).
+type looseText string
+
+func (t *looseText) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
+		s = string(data)
+	}
+	*t = looseText(s)
+	return nil
+}
+
+// looseImage is a URL, {url} or {image_url: {url}}.
+type looseImage ImageContent
+
+func (i *looseImage) UnmarshalJSON(data []byte) error {
+	i.Detail = "auto"
+	if json.Unmarshal(data, &i.URL) == nil {
+		return nil
+	}
+	var form struct {
+		URL      string `json:"url"`
+		Detail   string `json:"detail"`
+		ImageURL struct {
+			URL    string `json:"url"`
+			Detail string `json:"detail"`
+		} `json:"image_url"`
+	}
+	if err := json.Unmarshal(data, &form); err != nil {
+		return err
+	}
+	i.URL = form.URL + form.ImageURL.URL
+	if d := form.Detail + form.ImageURL.Detail; d != "" {
+		i.Detail = d
+	}
+	return nil
+}
+
+// looseCall is {name, arguments, call_id}, with arguments as object or as arguments_json, or OpenAI's {id, function}.
+type looseCall ContextToolCall
+
+func (c *looseCall) UnmarshalJSON(data []byte) error {
+	var form struct {
+		Name          string    `json:"name"`
+		Arguments     looseText `json:"arguments"`
+		ArgumentsJSON string    `json:"arguments_json"`
+		CallID        string    `json:"call_id"`
+		ID            string    `json:"id"`
+		Function      struct {
+			Name      string    `json:"name"`
+			Arguments looseText `json:"arguments"`
+		} `json:"function"`
+	}
+	if err := json.Unmarshal(data, &form); err != nil {
+		return err
+	}
+	*c = looseCall{
+		Name:      form.Name + form.Function.Name,
+		Arguments: string(form.Arguments) + form.ArgumentsJSON + string(form.Function.Arguments),
+		CallID:    form.CallID,
+	}
+	if c.CallID == "" {
+		c.CallID = form.ID
+	}
+	return nil
+}
