@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the scripts: installs the Debian packages of packages.txt that are missing, and checks Go.
+# Sourced by the scripts (and run by scripts/install): installs the Debian packages of packages.txt that are missing, and checks Go.
 # It asks nothing, says what and why, and needs root (or sudo, for apt alone) only when something is missing.
 
 lib=$(dirname "${BASH_SOURCE[0]}")
