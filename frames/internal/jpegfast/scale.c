@@ -1,0 +1,264 @@
+#include "scale.h"
+#include "simd.h"
+#include <stdlib.h>
+#include <string.h>
+
+// ---- memory ----
+
+void sl_scaler_init(sl_scaler *s, int simd) {
+  memset(s, 0, sizeof *s);
+  s->simd = simd && sl_has_simd();
+  for (int i = 0; i < 256; i++) {
+    double y = (i - 16) * 255.0 / 219 + .5, c = (i - 128) * 255.0 / 224 + 128.5;
+    s->luma[i] = y < 0 ? 0 : y > 255 ? 255 : (uint8_t)y;
+    s->chroma[i] = c < 0 ? 0 : c > 255 ? 255 : (uint8_t)c;
+  }
+}
+
+int sl_scaler_reserve(sl_scaler *s, int w) {
+  if (w <= s->cap) return 0;
+  sl_scaler_free(s);
+  s->row = malloc((size_t)w + SL_SLACK);
+  s->acc = malloc(((size_t)w + SL_SLACK) * sizeof *s->acc);
+  if (!s->row || !s->acc) {
+    sl_scaler_free(s);
+    return -1;
+  }
+  s->cap = w;
+  return 0;
+}
+
+void sl_scaler_free(sl_scaler *s) {
+  free(s->row);
+  free(s->acc);
+  s->row = NULL;
+  s->acc = NULL;
+  s->cap = 0;
+}
+
+size_t sl_scaler_bytes(const sl_scaler *s) { return s->cap ? ((size_t)s->cap + SL_SLACK) * 5 : 0; }
+
+void sl_axis_free(sl_axis *a) {
+  free(a->pos);
+  free(a->w1);
+  free(a->off);
+  free(a->mask);
+  free(a->weight);
+  memset(a, 0, sizeof *a);
+}
+
+size_t sl_axis_bytes(const sl_axis *a) { return (size_t)a->cap * (2 + 1) + (size_t)(a->cap / 8) * (4 + 32 + 16); }
+
+static int axis_reserve(sl_axis *a, int dst) {
+  int cap = (dst + 7) & ~7;
+  if (cap <= a->cap) return 0;
+  sl_axis_free(a);
+  a->pos = malloc(cap * 2);
+  a->w1 = malloc(cap);
+  a->off = malloc(cap / 8 * 4);
+  a->mask = malloc(cap / 8 * 32);
+  a->weight = malloc(cap / 8 * 16);
+  if (!a->pos || !a->w1 || !a->off || !a->mask || !a->weight) {
+    sl_axis_free(a);
+    return -1;
+  }
+  a->cap = cap;
+  return 0;
+}
+
+// ---- taps ----
+
+// Fills the SIMD tables with the given number of windows a group; 0 when 16 samples do not span what a window must serve.
+static int axis_windows(sl_axis *a, int windows) {
+  int per = 8 / windows;
+  memset(a->mask, 0x80, (size_t)a->groups * 32); // 0x80: pshufb gives 0
+  for (int g = 0; g < a->groups; g++) {
+    for (int i = 0; i < 8; i++) {
+      int o = g * 8 + i, k = i / per;
+      if (o >= a->dst) o = a->dst - 1;
+      int x0 = a->pos[o], w1 = a->w1[o], x1 = w1 ? x0 + 1 : x0;
+      uint16_t *base = a->off + g * 2 + k;
+      if (i % per == 0) *base = x0 < a->len - 16 ? x0 : a->len - 16;
+      if (x1 - *base > 15) return 0;
+      uint8_t *m = a->mask + g * 32 + k * 16 + i * 2;
+      int8_t *w = a->weight + g * 16 + i * 2;
+      m[0] = x0 - *base;
+      m[1] = x1 - *base;
+      w[0] = w1 ? 128 - w1 : 64; // 128 does not fit the signed byte: the one sample twice, half each
+      w[1] = w1 ? w1 : 64;
+    }
+    if (windows == 1) a->off[g * 2 + 1] = a->off[g * 2];
+  }
+  a->windows = windows;
+  return 1;
+}
+
+int sl_axis_build(sl_axis *a, int src, int dst, double origin, double step) {
+  if (a->cap && a->src == src && a->dst == dst && a->origin == origin && a->step == step) return 0;
+  if (axis_reserve(a, dst)) return -1;
+  a->src = src;
+  a->dst = dst;
+  a->origin = origin;
+  a->step = step;
+  a->halve = 0;
+  while (step / (1 << a->halve) >= 2 && (src >> a->halve) > 1) a->halve++;
+  double unit = 1.0 / (1 << a->halve);
+  a->len = (src + (1 << a->halve) - 1) >> a->halve;
+  a->identity = 1;
+  for (int i = 0; i < dst; i++) {
+    double c = (origin + (i + .5) * step) * unit - .5;
+    if (c < 0) c = 0;
+    if (c > a->len - 1) c = a->len - 1;
+    int x0 = (int)c, w1 = (int)((c - x0) * 128 + .5);
+    if (w1 == 128) {
+      x0++;
+      w1 = 0;
+    }
+    a->pos[i] = x0;
+    a->w1[i] = w1;
+    if (w1 || x0 != a->pos[0] + i) a->identity = 0;
+  }
+  a->lo = a->pos[0];
+  a->hi = a->pos[dst - 1] + (a->w1[dst - 1] ? 2 : 1);
+  a->groups = (dst + 7) / 8;
+  a->windows = 0;
+  if (a->len < 16 || !(axis_windows(a, 1) || axis_windows(a, 2))) a->groups = 0;
+  else { // a window may begin before the first tap and end after the last
+    for (int g = 0; g < a->groups * 2; g++) {
+      if (a->off[g] < a->lo) a->lo = a->off[g];
+      if (a->off[g] + 16 > a->hi) a->hi = a->off[g] + 16;
+    }
+  }
+  return 0;
+}
+
+// ---- planes ----
+
+int sl_plane_begin(sl_plane *pl, const uint8_t *p, int stride, int w, int h, const sl_axis *x, const sl_axis *y, int range) {
+  pl->p = p;
+  pl->stride = stride;
+  pl->w = w;
+  pl->h = h;
+  pl->x = x;
+  pl->y = y;
+  pl->range = range;
+  pl->have[0] = pl->have[1] = -1;
+  if ((x->halve || y->halve) && x->len > pl->cap) {
+    sl_plane_free(pl);
+    for (int i = 0; i < 2; i++)
+      if (!(pl->half[i] = malloc((size_t)x->len + SL_SLACK))) {
+        sl_plane_free(pl);
+        return -1;
+      }
+    pl->cap = x->len;
+  }
+  return 0;
+}
+
+void sl_plane_free(sl_plane *pl) {
+  for (int i = 0; i < 2; i++) {
+    free(pl->half[i]);
+    pl->half[i] = NULL;
+  }
+  pl->cap = 0;
+}
+
+static const uint8_t *source_row(const sl_plane *pl, int y) {
+  return pl->p + (size_t)(y < pl->h ? y : pl->h - 1) * pl->stride;
+}
+
+// Mean of 2^kh × 2^kv samples whose sums over the rows are in acc, from output lo on; the last block may lack columns.
+static void average(const uint32_t *acc, uint8_t *d, int lo, int hi, int w, int kh, int kv) {
+  int n = 1 << kh, shift = kh + kv;
+  uint32_t round = shift ? 1u << (shift - 1) : 0;
+  int whole = w >> kh; // blocks with all their columns
+  if (whole > hi) whole = hi;
+  for (int j = lo; j < whole; j++) {
+    uint32_t t = round;
+    for (int k = 0; k < n; k++) t += acc[(j << kh) + k];
+    d[j] = (uint8_t)(t >> shift);
+  }
+  for (int j = whole < lo ? lo : whole; j < hi; j++) {
+    uint32_t t = round;
+    for (int k = 0; k < n; k++) {
+      int x = (j << kh) + k;
+      t += acc[x < w ? x : w - 1];
+    }
+    d[j] = (uint8_t)(t >> shift);
+  }
+}
+
+// Row i of the halved plane.
+static void halve_row(sl_scaler *s, const sl_plane *pl, int i, uint8_t *d) {
+  int kh = pl->x->halve, kv = pl->y->halve, lo = pl->x->lo, hi = pl->x->hi, first = lo << kh, rows = 1 << kv;
+  int last = hi << kh;
+  if (last > pl->w) last = pl->w;
+  if (kh <= 1 && kv <= 1 && s->simd) lo = sl_simd_halve(d, source_row(pl, i << kv), source_row(pl, (i << kv) + kv), lo, hi, pl->w, kh, kv);
+  if (lo == hi) return;
+  first = lo << kh;
+  if (first >= pl->w) first = pl->w - 1;
+  const uint8_t *r = source_row(pl, i << kv);
+  for (int x = first; x < last; x++) s->acc[x] = r[x];
+  for (int k = 1; k < rows; k++) {
+    r = source_row(pl, (i << kv) + k);
+    for (int x = first; x < last; x++) s->acc[x] += r[x];
+  }
+  average(s->acc, d, lo, hi, pl->w, kh, kv);
+}
+
+static const uint8_t *plane_row(sl_scaler *s, sl_plane *pl, int i) {
+  if (!pl->x->halve && !pl->y->halve) return source_row(pl, i);
+  if (pl->have[i & 1] != i) {
+    halve_row(s, pl, i, pl->half[i & 1]);
+    pl->have[i & 1] = i;
+  }
+  return pl->half[i & 1];
+}
+
+static void blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, int n) {
+  for (int i = 0; i < n; i++) d[i] = (a[i] * (128 - w1) + b[i] * w1 + 64) >> 7;
+}
+
+static void across(uint8_t *d, const uint8_t *r, const sl_axis *a) {
+  for (int i = 0; i < a->dst; i++) {
+    int x0 = a->pos[i], w1 = a->w1[i];
+    d[i] = w1 ? (r[x0] * (128 - w1) + r[x0 + 1] * w1 + 64) >> 7 : r[x0];
+  }
+}
+
+static void ranged(uint8_t *d, int n, const uint8_t *lut) {
+  for (int i = 0; i < n; i++) d[i] = lut[d[i]];
+}
+
+void sl_plane_row(sl_scaler *s, sl_plane *pl, int i, uint8_t *d) {
+  const sl_axis *x = pl->x;
+  int y0 = pl->y->pos[i], w1 = pl->y->w1[i];
+  const uint8_t *r = plane_row(s, pl, y0);
+  if (w1) {
+    const uint8_t *below = plane_row(s, pl, y0 + 1);
+    if (s->simd) sl_simd_blend(s->row + x->lo, r + x->lo, below + x->lo, w1, x->hi - x->lo);
+    else blend(s->row + x->lo, r + x->lo, below + x->lo, w1, x->hi - x->lo);
+    r = s->row;
+  }
+  if (s->simd && x->identity) {
+    sl_simd_copy(d, r + x->pos[0], x->dst, pl->range);
+    return;
+  }
+  if (s->simd && x->groups) {
+    sl_simd_across(d, r, x, pl->range);
+    return;
+  }
+  across(d, r, x);
+  if (pl->range != SL_PLAIN) ranged(d, x->dst, pl->range == SL_LUMA ? s->luma : s->chroma);
+}
+
+void sl_moments(const sl_scaler *s, const uint8_t *p, int n, uint64_t *sum, uint64_t *squares) {
+  uint64_t a = 0, b = 0;
+  int i = s->simd ? sl_simd_moments(p, n, &a, &b) : 0;
+  for (; i < n; i++) {
+    a += p[i];
+    b += (uint32_t)p[i] * p[i];
+  }
+  *sum += a;
+  *squares += b;
+}

@@ -1,0 +1,65 @@
+// Row scaler of one 8-bit plane: two taps an axis after averaging by powers of two, range step fused into the horizontal pass.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SL_MAX_SRC = 16384, SL_MAX_DST = 4096, SL_SLACK = 64 };
+
+// What happens to the values on the way: nothing, video range luma to full range, the same for chroma.
+enum { SL_PLAIN = 0, SL_LUMA = 1, SL_CHROMA = 2 };
+
+// One axis of one plane. Output i reads samples pos[i] and pos[i]+1 with weights 128-w1[i] and w1[i], of the plane averaged down by
+// 2^halve. A w1 of 0 reads one sample only, so pos[i]+1 may lie outside then.
+typedef struct {
+  int src, dst; // the key, with origin and step
+  double origin, step;
+  int halve;    // so often halved first: what remains is a ratio below 2
+  int len;      // samples after halving
+  int lo, hi;   // samples that are read at all: [lo, hi)
+  int identity; // output i is sample lo+i
+  int cap;      // outputs the tables have room for
+  uint16_t *pos;
+  uint8_t *w1;
+  int groups, windows; // SIMD: groups of 8 outputs read 1 or 2 windows of 16 samples; 0: plain C only
+  uint16_t *off;       // 2 a group
+  uint8_t *mask;       // 32 a group
+  int8_t *weight;      // 16 a group
+} sl_axis;
+
+// A plane being scaled: where it comes from and the newest halved rows of it.
+typedef struct {
+  const uint8_t *p;
+  int stride, w, h;
+  const sl_axis *x, *y;
+  int range;
+  uint8_t *half[2];
+  int have[2]; // which row is in half[i], -1 none
+  int cap;     // samples a half row has room for
+} sl_plane;
+
+typedef struct {
+  int simd;
+  uint8_t *row; // one vertically blended row, stays in L1
+  uint32_t *acc;
+  int cap; // samples row and acc have room for
+  uint8_t luma[256], chroma[256];
+} sl_scaler;
+
+int sl_has_simd(void);
+void sl_scaler_init(sl_scaler *s, int simd);
+int sl_scaler_reserve(sl_scaler *s, int w); // 0, or -1 out of memory
+void sl_scaler_free(sl_scaler *s);
+size_t sl_scaler_bytes(const sl_scaler *s);
+
+// Output i looks at origin + (i + 1/2) * step, in samples of the source. 0, or -1 out of memory.
+int sl_axis_build(sl_axis *a, int src, int dst, double origin, double step);
+void sl_axis_free(sl_axis *a);
+size_t sl_axis_bytes(const sl_axis *a);
+
+int sl_plane_begin(sl_plane *pl, const uint8_t *p, int stride, int w, int h, const sl_axis *x, const sl_axis *y, int range);
+void sl_plane_free(sl_plane *pl);
+// Output row i into d, which has room for x->dst rounded up to 8.
+void sl_plane_row(sl_scaler *s, sl_plane *pl, int i, uint8_t *d);
+
+// Sum and sum of squares of n samples.
+void sl_moments(const sl_scaler *s, const uint8_t *p, int n, uint64_t *sum, uint64_t *squares);

@@ -1,0 +1,172 @@
+#include "simd.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+
+#define SSSE3 __attribute__((target("ssse3")))
+#define INLINE __attribute__((target("ssse3"), always_inline)) static inline
+
+int sl_has_simd(void) { return __builtin_cpu_supports("ssse3"); }
+
+// Video range to full range, on 16-bit lanes holding 0–255:
+//   luma   y' = y + y*(255/219 - 1),        y = max(v - 16, 0);  10773 = (255/219 - 1) << 16
+//   chroma c' = 128 + c + c*(255/224 - 1),  c = v - 128;          9069 = (255/224 - 1) << 16
+// mulhi floors: 3 and 4 before the product (about half of 65536/k) make it round to nearest. Exact for all 256 values (tested).
+enum { KY = 10773, KC = 9069, RY = 3, RC = 4 };
+
+INLINE __m128i to_full(__m128i v, int range) {
+  if (range == SL_LUMA) {
+    v = _mm_subs_epu16(v, _mm_set1_epi16(16));
+    return _mm_add_epi16(v, _mm_mulhi_epu16(_mm_add_epi16(v, _mm_set1_epi16(RY)), _mm_set1_epi16(KY)));
+  }
+  if (range == SL_CHROMA) {
+    __m128i c = _mm_add_epi16(v, _mm_set1_epi16(RC - 128));
+    return _mm_add_epi16(v, _mm_mulhi_epi16(c, _mm_set1_epi16(KC)));
+  }
+  return v;
+}
+
+SSSE3 void sl_simd_blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, int n) {
+  const __m128i w = _mm_set1_epi16((short)((w1 << 8) | (128 - w1))), half = _mm_set1_epi16(64);
+  int i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m128i x = _mm_loadu_si128((const void *)(a + i)), y = _mm_loadu_si128((const void *)(b + i));
+    __m128i lo = _mm_maddubs_epi16(_mm_unpacklo_epi8(x, y), w), hi = _mm_maddubs_epi16(_mm_unpackhi_epi8(x, y), w);
+    lo = _mm_srli_epi16(_mm_add_epi16(lo, half), 7);
+    hi = _mm_srli_epi16(_mm_add_epi16(hi, half), 7);
+    _mm_storeu_si128((void *)(d + i), _mm_packus_epi16(lo, hi));
+  }
+  for (; i < n; i++) d[i] = (a[i] * (128 - w1) + b[i] * w1 + 64) >> 7; // never reads past the row
+}
+
+// 8 outputs at a time; the last group is gathered in a block of its own, never read past the row.
+INLINE void copy(uint8_t *d, const uint8_t *r, int n, int range) {
+  const __m128i zero = _mm_setzero_si128();
+  int i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m128i v = to_full(_mm_unpacklo_epi8(_mm_loadl_epi64((const void *)(r + i)), zero), range);
+    _mm_storel_epi64((void *)(d + i), _mm_packus_epi16(v, v));
+  }
+  if (i == n) return;
+  uint8_t t[8] = {0};
+  for (int k = 0; i + k < n; k++) t[k] = r[i + k];
+  __m128i v = to_full(_mm_unpacklo_epi8(_mm_loadl_epi64((const void *)t), zero), range);
+  _mm_storel_epi64((void *)(d + i), _mm_packus_epi16(v, v));
+}
+
+INLINE void one_window(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) {
+  const __m128i half = _mm_set1_epi16(64);
+  for (int g = 0; g < a->groups; g++) {
+    __m128i v = _mm_loadu_si128((const void *)(r + a->off[g * 2]));
+    v = _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)(a->mask + g * 32)));
+    v = _mm_maddubs_epi16(v, _mm_loadu_si128((const void *)(a->weight + g * 16)));
+    v = to_full(_mm_srli_epi16(_mm_add_epi16(v, half), 7), range);
+    _mm_storel_epi64((void *)(d + g * 8), _mm_packus_epi16(v, v));
+  }
+}
+
+INLINE void two_windows(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) {
+  const __m128i half = _mm_set1_epi16(64);
+  for (int g = 0; g < a->groups; g++) {
+    __m128i v = _mm_loadu_si128((const void *)(r + a->off[g * 2])), u = _mm_loadu_si128((const void *)(r + a->off[g * 2 + 1]));
+    v = _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)(a->mask + g * 32)));
+    u = _mm_shuffle_epi8(u, _mm_loadu_si128((const void *)(a->mask + g * 32 + 16)));
+    v = _mm_maddubs_epi16(_mm_or_si128(v, u), _mm_loadu_si128((const void *)(a->weight + g * 16)));
+    v = to_full(_mm_srli_epi16(_mm_add_epi16(v, half), 7), range);
+    _mm_storel_epi64((void *)(d + g * 8), _mm_packus_epi16(v, v));
+  }
+}
+
+// The range is a constant inside each call, so that the loops carry no branch.
+SSSE3 void sl_simd_copy(uint8_t *d, const uint8_t *r, int n, int range) {
+  if (range == SL_LUMA) copy(d, r, n, SL_LUMA);
+  else if (range == SL_CHROMA) copy(d, r, n, SL_CHROMA);
+  else copy(d, r, n, SL_PLAIN);
+}
+
+SSSE3 void sl_simd_across(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) {
+  if (a->windows == 2) {
+    if (range == SL_LUMA) two_windows(d, r, a, SL_LUMA);
+    else if (range == SL_CHROMA) two_windows(d, r, a, SL_CHROMA);
+    else two_windows(d, r, a, SL_PLAIN);
+    return;
+  }
+  if (range == SL_LUMA) one_window(d, r, a, SL_LUMA);
+  else if (range == SL_CHROMA) one_window(d, r, a, SL_CHROMA);
+  else one_window(d, r, a, SL_PLAIN);
+}
+
+SSSE3 static int halve_both(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int end) {
+  const __m128i ones = _mm_set1_epi8(1), two = _mm_set1_epi16(2);
+  int j = lo;
+  for (; j + 8 <= end; j += 8) {
+    __m128i x = _mm_maddubs_epi16(_mm_loadu_si128((const void *)(a + 2 * j)), ones);
+    __m128i y = _mm_maddubs_epi16(_mm_loadu_si128((const void *)(b + 2 * j)), ones);
+    x = _mm_srli_epi16(_mm_add_epi16(_mm_add_epi16(x, y), two), 2);
+    _mm_storel_epi64((void *)(d + j), _mm_packus_epi16(x, x));
+  }
+  return j;
+}
+
+SSSE3 static int halve_columns(uint8_t *d, const uint8_t *a, int lo, int end) {
+  const __m128i ones = _mm_set1_epi8(1), one = _mm_set1_epi16(1);
+  int j = lo;
+  for (; j + 8 <= end; j += 8) {
+    __m128i x = _mm_maddubs_epi16(_mm_loadu_si128((const void *)(a + 2 * j)), ones);
+    x = _mm_srli_epi16(_mm_add_epi16(x, one), 1);
+    _mm_storel_epi64((void *)(d + j), _mm_packus_epi16(x, x));
+  }
+  return j;
+}
+
+SSSE3 static int halve_rows(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int end) {
+  int j = lo;
+  for (; j + 16 <= end; j += 16) {
+    __m128i x = _mm_avg_epu8(_mm_loadu_si128((const void *)(a + j)), _mm_loadu_si128((const void *)(b + j)));
+    _mm_storeu_si128((void *)(d + j), x);
+  }
+  return j;
+}
+
+int sl_simd_halve(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int hi, int w, int kh, int kv) {
+  int end = w >> kh; // outputs with all their columns
+  if (end > hi) end = hi;
+  if (kh && kv) return halve_both(d, a, b, lo, end);
+  if (kh) return halve_columns(d, a, lo, end);
+  return halve_rows(d, a, b, lo, end);
+}
+
+SSSE3 int sl_simd_moments(const uint8_t *p, int n, uint64_t *sum, uint64_t *squares) {
+  const __m128i zero = _mm_setzero_si128();
+  __m128i a = zero, b = zero; // b: 4 lanes of 32 bits; 4 * 255² a step, so 16384 steps fit
+  int i = 0;
+  for (; i + 16 <= n && i < 16 * 16384; i += 16) {
+    __m128i v = _mm_loadu_si128((const void *)(p + i));
+    __m128i lo = _mm_unpacklo_epi8(v, zero), hi = _mm_unpackhi_epi8(v, zero);
+    a = _mm_add_epi64(a, _mm_sad_epu8(v, zero));
+    b = _mm_add_epi32(b, _mm_add_epi32(_mm_madd_epi16(lo, lo), _mm_madd_epi16(hi, hi)));
+  }
+  uint64_t s[2];
+  uint32_t q[4];
+  _mm_storeu_si128((void *)s, a);
+  _mm_storeu_si128((void *)q, b);
+  *sum += s[0] + s[1];
+  *squares += (uint64_t)q[0] + q[1] + q[2] + q[3];
+  return i;
+}
+
+#else // every other machine: plain C
+
+int sl_has_simd(void) { return 0; }
+void sl_simd_blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, int n) { (void)d, (void)a, (void)b, (void)w1, (void)n; }
+void sl_simd_copy(uint8_t *d, const uint8_t *r, int n, int range) { (void)d, (void)r, (void)n, (void)range; }
+void sl_simd_across(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) { (void)d, (void)r, (void)a, (void)range; }
+int sl_simd_halve(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int hi, int w, int kh, int kv) {
+  (void)d, (void)a, (void)b, (void)hi, (void)w, (void)kh, (void)kv;
+  return lo;
+}
+int sl_simd_moments(const uint8_t *p, int n, uint64_t *sum, uint64_t *squares) {
+  (void)p, (void)n, (void)sum, (void)squares;
+  return 0;
+}
+#endif

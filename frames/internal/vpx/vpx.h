@@ -1,0 +1,22 @@
+// One call per frame over libvpx's VP8 decoder.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <vpx/vpx_decoder.h>
+
+typedef struct {
+  vpx_codec_ctx_t codec;
+} slvpx_decoder;
+
+// A picture inside the decoder's memory: good until the next slvpx_decode or slvpx_free.
+typedef struct {
+  const uint8_t *y, *u, *v;
+  int32_t w, h, ystride, cstride, full_range;
+  int32_t vpx_error; // libvpx's code when the result is SLVPX_ERROR
+} slvpx_picture;
+
+enum { SLVPX_OK = 0, SLVPX_NO_PICTURE = 1, SLVPX_CORRUPT = 2, SLVPX_ERROR = 3, SLVPX_FORMAT = 4 };
+
+slvpx_decoder *slvpx_new(void);
+void slvpx_free(slvpx_decoder *d);
+int slvpx_decode(slvpx_decoder *d, const uint8_t *data, size_t n, slvpx_picture *out);
