@@ -1,0 +1,118 @@
+// Package rules is a leg without a model: it answers by fixed rules from the conversation and from the figures of what it sees, so that a call is alive with no key and no network.
+package rules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+
+	chatctx "sightline/context"
+	"sightline/switcher"
+)
+
+// Responder is the leg. It keeps nothing between turns: whatever it knows stands in the Turn.
+type Responder struct{}
+
+// Info describes the leg: always active, a cascade of one step.
+func (Responder) Info() switcher.LegInfo {
+	return switcher.LegInfo{Name: "rules", Kind: switcher.Cascade, State: switcher.Active, Provider: "built in"}
+}
+
+// Answer replies by the first rule whose words occur in the last user message. It never fails; without a user message
+// it says nothing.
+func (Responder) Answer(_ context.Context, turn switcher.Turn) (string, error) {
+	h := readHistory(turn.Items)
+	if len(h.user) == 0 {
+		return "", nil
+	}
+	said := h.user[len(h.user)-1]
+	words := " " + strings.Join(strings.FieldsFunc(strings.ToLower(said.Content.Text()), notWord), " ") + " "
+	for _, r := range table {
+		for _, phrase := range r.phrases {
+			if strings.Contains(words, " "+phrase+" ") {
+				return r.answer(turn, h), nil
+			}
+		}
+	}
+	return fallback(turn, h), nil
+}
+
+func notWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+
+type rule struct {
+	phrases []string // lower case, words parted by one space
+	answer  func(switcher.Turn, history) string
+}
+
+// table is read from the top: put the narrow rule before the wide one.
+var table = []rule{
+	{[]string{"how many messages", "how long is this conversation"}, countMessages},
+	{[]string{"how many images", "how many pictures"}, countImages},
+	{[]string{"repeat", "what did i say", "say that again", "my last message"}, repeatUser},
+	{[]string{"what did you say", "your last answer"}, repeatSelf},
+	{[]string{"what time", "the time", "what day", "which day"}, tellTime},
+	{[]string{"bright", "brightness", "dark", "light"}, tellBrightness},
+	{[]string{"how old", "how fresh", "age", "latency", "delay"}, tellAge},
+	{[]string{"size", "resolution", "how big", "how large"}, tellSize},
+	{[]string{"help", "what can you do", "commands"}, help},
+	{[]string{"see", "look", "watch", "describe", "camera", "screen", "picture", "image"}, describe},
+	{[]string{"hello", "hi", "hey", "good morning", "good evening"}, greet},
+	{[]string{"thanks", "thank you"}, func(switcher.Turn, history) string { return "You are welcome." }},
+	{[]string{"bye", "goodbye"}, func(switcher.Turn, history) string { return "Goodbye. The conversation stays here." }},
+}
+
+func help(switcher.Turn, history) string {
+	return `I answer by rules, without a model. Ask "what do you see?", "how bright is it?", "how old is the image?", ` +
+		`"which size?", "how many messages?", "how many images?", "repeat my last message", "what did you say?" or "what time is it?".`
+}
+
+func greet(turn switcher.Turn, h history) string {
+	s := "Hello. "
+	if len(h.assistant) > 0 {
+		s = "Hello again. "
+	}
+	return s + describe(turn, h) + ` Ask "help" for what I can answer.`
+}
+
+func tellTime(turn switcher.Turn, _ history) string {
+	return "It is " + turn.At.Format("15:04:05 MST on Monday, 2 January 2006") + "."
+}
+
+// fallback proves that it read the message and looks anyway.
+func fallback(turn switcher.Turn, h history) string {
+	said := h.user[len(h.user)-1].Content
+	if said.Text() == "" {
+		return shown(turn, said) + " " + describe(turn, h)
+	}
+	return fmt.Sprintf(`You said %q. I answer by rules only: ask "help". %s`, short(said.Text()), describe(turn, h))
+}
+
+// shown speaks about the images that the message itself carries.
+func shown(turn switcher.Turn, said chatctx.Content) string {
+	images := said.Images()
+	if len(images) == 0 {
+		return "Your message is empty."
+	}
+	i, s := images[0], "Your message shows an image"
+	if i.Width > 0 {
+		s += fmt.Sprintf(" of %d×%d", i.Width, i.Height)
+	}
+	if i.Source != "" {
+		s += " from " + sourceName(i.Source)
+	}
+	if !i.CapturedAt.IsZero() {
+		s += ", captured " + ago(turn.At.Sub(i.CapturedAt.Time))
+	}
+	return s + "."
+}
+
+// short keeps an answer readable when the message was long.
+func short(text string) string {
+	const most = 200
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return string(runes[:most]) + "…"
+}
