@@ -1,0 +1,304 @@
+// The console page: ties the publisher (WHIP), the agent socket and the views together.
+import { AgentClient } from './agent.js';
+import { Api, tokenOf } from './api.js';
+import { $, el, setText } from './dom.js';
+import { ImageView } from './view-image.js';
+import { TalkView } from './view-talk.js';
+import { countdown, drawLink } from './view-link.js';
+import { Publisher } from './whip.js';
+import { randomId, validSession } from './wire.js';
+import { ServerError, agentCommand, sourceWords } from './words.js';
+
+const POLL_MS = 1000, TICK_MS = 250;
+
+const api = new Api(tokenOf(window.location));
+const agent = new AgentClient(api, tabId(), () => tabId(true));
+const publisher = new Publisher(api);
+const image = new ImageView();
+const talk = new TalkView(loadBlob);
+const page = { detail: null, stats: undefined, serverOk: true, misses: 0, pollError: null };
+
+// Stable for the tab's life, also over a reload.
+function tabId(fresh = false) {
+  const key = 'sightline-agent-id';
+  try {
+    const known = sessionStorage.getItem(key);
+    if (known && !fresh) return known;
+    const made = `console-${randomId(4)}`;
+    sessionStorage.setItem(key, made);
+    return made;
+  } catch { // storage switched off
+    return `console-${randomId(4)}`;
+  }
+}
+
+// With a token an <img> cannot ask by itself.
+async function loadBlob(path) {
+  if (!api.token) return path;
+  const url = URL.createObjectURL(await (await api.request(path)).blob());
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  return url;
+}
+
+/* Session */
+
+function useSession(id) {
+  page.detail = null;
+  image.clear();
+  agent.attach(id);
+  const url = new URL(window.location.href);
+  url.searchParams.set('session', id);
+  history.replaceState(null, '', url);
+  setText($('agent-command'), agentCommand(window.location.origin, id));
+}
+
+function wireSession() {
+  const input = $('session-id'), asked = new URLSearchParams(window.location.search).get('session') ?? '';
+  input.value = validSession(asked) ? asked : 'demo';
+  if (asked && !validSession(asked)) sessionHint(asked);
+  const take = () => {
+    const id = input.value.trim();
+    const ok = sessionHint(id);
+    if (ok && id !== agent.session) useSession(id);
+    return ok;
+  };
+  input.addEventListener('change', take);
+  $('session-form').addEventListener('submit', (e) => { e.preventDefault(); take(); });
+  useSession(input.value);
+}
+
+function sessionHint(id) {
+  const ok = validSession(id);
+  setText($('session-hint'), ok ? '' : 'Letters, digits, - and _, at most 64.');
+  $('session-id').setAttribute('aria-invalid', String(!ok));
+  return ok;
+}
+
+/* Publishing */
+
+function wirePublisher() {
+  const start = (kind) => {
+    if (!sessionHint($('session-id').value.trim())) return $('session-id').focus();
+    publisher.start({ session: $('session-id').value.trim(), kind, microphone: $('send-mic').checked });
+  };
+  $('start-camera').addEventListener('click', () => start('camera'));
+  $('share-screen').addEventListener('click', () => start('screen'));
+  $('stop').addEventListener('click', () => { publisher.stop(); $('start-camera').focus(); });
+  publisher.addEventListener('change', drawPublisher);
+  window.addEventListener('pagehide', () => { publisher.stop(); agent.detach(); });
+  window.addEventListener('pageshow', (e) => { if (e.persisted) useSession($('session-id').value); });
+}
+
+function drawPublisher() {
+  const { state, active, kind } = publisher;
+  $('start-camera').hidden = $('share-screen').hidden = active;
+  $('stop').hidden = !active;
+  $('session-id').readOnly = active;
+  $('session-id').title = active ? 'Stop first to change the session' : '';
+  $('send-mic').disabled = active;
+  const video = $('local-video');
+  if (video.srcObject !== publisher.stream) video.srcObject = publisher.stream;
+  video.hidden = !publisher.stream;
+  $('camera-empty').hidden = Boolean(publisher.stream);
+  setText($('start-camera'), state === 'failed' ? 'Start camera again' : 'Start camera');
+  const thing = kind === 'screen' ? 'screen' : 'camera';
+  const words = {
+    idle: '', asking: `The browser asks whether this page may use the ${thing}.`,
+    connecting: 'Connecting to the gateway…', live: `Live: your ${thing} goes to session “${publisher.session}”.`,
+    reconnecting: `The call broke. It comes back by itself (${countdown(publisher.retryAt)}).`, failed: '' };
+  setText($('publish-state'), words[state] ?? '');
+  drawNotices();
+  draw();
+}
+
+/* Notices: what is wrong and what to do */
+
+function drawNotices() {
+  const list = [];
+  if (publisher.trouble && publisher.state !== 'live') list.push({ ...publisher.trouble, act: publisher.state === 'reconnecting' ? () => publisher.retryNow() : null });
+  const said = agent.trouble ?? page.pollError;
+  if (said && !list.some((t) => t.code === said.code)) list.push({ ...said, act: agent.state === 'attached' ? null : () => agent.retryNow() });
+  const black = page.detail?.sources?.find((s) => s.state === 'black');
+  if (black) list.push({ code: 'black', soft: true, title: `The ${black.name} is black.`, advice: sourceWords('black', black.name).note === 'covered or muted?' ? 'Is it covered or muted? Agents are told that they see nothing.' : 'Is the shared window hidden?' });
+  const key = JSON.stringify(list.map(({ code, title, advice }) => [code, title, advice]));
+  if ($('notices').drawn === key) return;
+  $('notices').drawn = key;
+  $('notices').replaceChildren(...list.map(notice));
+}
+
+function notice({ code, title, advice, act, soft }) {
+  const button = act && el('button', { type: 'button' }, 'Try now');
+  button?.addEventListener('click', act);
+  return el('div', { class: `notice ${soft ? '' : 'bad'}`, 'data-code': code }, el('p', {}, el('b', {}, soft ? title : `${title}.`), advice), button);
+}
+
+/* Images */
+
+function wireImages() {
+  $('image-fps').addEventListener('change', () => { image.fps = Number($('image-fps').value); agent.setFps(image.fps); });
+  $('image-source').addEventListener('change', () => image.setSource($('image-source').value));
+  $('save-image').addEventListener('click', () => image.save());
+  $('ask-image').addEventListener('click', () => ask(false));
+  $('attach-image').addEventListener('click', () => ask(true));
+  agent.addEventListener('image', ({ detail }) => {
+    image.take(detail, Boolean(detail.header.request_id)).then(draw, () => say('image-said', 'An image came that this browser cannot decode.', 'bad'));
+  });
+}
+
+async function ask(attach) {
+  const source = image.source !== '*' ? image.source : page.detail?.sources?.find((s) => s.state !== 'ended')?.name;
+  say('image-said', attach ? 'Asking for an image for the conversation…' : 'Asking for an image…');
+  try {
+    const { header } = await agent.requestImage({ source, attach });
+    const what = `Image ${header.seq} of ${header.source}, ${header.age_ms} ms old when it came`;
+    say('image-said', attach ? `${what}; it is in the conversation.` : `${what}.`);
+  } catch (error) {
+    const help = page.detail?.sources?.some((s) => s.state !== 'ended') ? 'Press again to retry.' : 'Start a camera or share a screen first.';
+    say('image-said', `No image: ${error.message}. ${help}`, 'bad');
+  }
+}
+
+function say(id, text, tone = '') {
+  setText($(id), text);
+  $(id).dataset.tone = tone;
+}
+
+/* Conversation */
+
+function wireTalk() {
+  agent.addEventListener('reset', () => talk.reset(agent.conversation, agent.session));
+  agent.addEventListener('entry', ({ detail }) => talk.update(agent.conversation, detail));
+  const field = $('message');
+  field.addEventListener('input', grow);
+  field.addEventListener('keydown', (e) => {
+    if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); $('message-form').requestSubmit(); }
+  });
+  $('message-form').addEventListener('submit', (e) => { e.preventDefault(); send(); });
+}
+
+function grow() {
+  const field = $('message');
+  field.style.height = 'auto';
+  field.style.height = `${Math.min(160, field.scrollHeight + 2)}px`;
+}
+
+// The text stays in the field until the server has it.
+async function send() {
+  const field = $('message'), text = field.value;
+  if (!text.trim() || field.readOnly) return;
+  field.readOnly = true;
+  const waiting = setTimeout(() => say('message-said', agent.state === 'attached' ? 'Sending…' : 'Not connected: it is sent once, as soon as the server is back.'), 400);
+  try {
+    await agent.append({ type: 'message', role: 'user', content: text });
+    field.value = '';
+    say('message-said', '');
+  } catch (error) {
+    say('message-said', `Not sent: ${error.message}. Your text is kept.`, 'bad');
+  } finally {
+    clearTimeout(waiting);
+    field.readOnly = false;
+    grow();
+  }
+}
+
+/* State of the link */
+
+async function poll() {
+  if (!agent.session) return;
+  const session = agent.session;
+  try {
+    const [detail, stats] = await Promise.all([api.session(session), publisher.stats()]);
+    if (session !== agent.session) return;
+    Object.assign(page, { detail, stats, serverOk: true, misses: 0, pollError: null });
+  } catch (error) {
+    if (session !== agent.session) return;
+    missed(error);
+  }
+  drawNotices();
+  draw();
+}
+
+// One missed poll may be chance; two are the server being away. A refusal is an answer.
+function missed(error) {
+  if (error instanceof ServerError) return Object.assign(page, { serverOk: true, misses: 0, detail: null });
+  page.misses++;
+  if (page.misses < 2) return undefined;
+  Object.assign(page, { serverOk: false, detail: null, stats: undefined });
+  page.pollError = { code: 'server-gone', title: 'The server does not answer', advice: 'Is it still running? The page keeps trying and goes on by itself when it is back.' };
+  return undefined;
+}
+
+function draw() {
+  drawLink({ publisher, agent, stats: page.stats, detail: page.detail, lastImage: image.last, meId: agent.agentId, serverOk: page.serverOk });
+  const waiting = publisher.state === 'live' && !image.last;
+  setText($('view-empty'), waiting ? 'Connected; waiting for the first image…' : 'The first image comes when a camera or screen is live.');
+}
+
+function tick() {
+  image.tick(performance.now());
+  if (publisher.state === 'reconnecting') drawPublisher();
+  else if (agent.state === 'waiting') draw();
+}
+
+function wireAgent() {
+  let broken = false;
+  agent.addEventListener('change', () => {
+    if (agent.state === 'waiting') broken = true;
+    if (agent.state === 'attached' && broken) { broken = false; publisher.check(); publisher.retryNow(); poll(); }
+    $('ask-image').disabled = $('attach-image').disabled = agent.state !== 'attached';
+    drawNotices();
+    draw();
+  });
+  agent.addEventListener('source', ({ detail: m }) => { // sooner than the next poll
+    const known = page.detail?.sources?.find((s) => s.name === m.name);
+    if (known) Object.assign(known, { state: m.state, width: m.width ?? known.width, height: m.height ?? known.height, codec: m.codec ?? known.codec });
+    drawNotices();
+    draw();
+  });
+}
+
+function wireCopy() {
+  $('copy-command').addEventListener('click', async () => {
+    const button = $('copy-command');
+    try {
+      await navigator.clipboard.writeText($('agent-command').textContent);
+      button.textContent = 'Copied';
+    } catch { // no clipboard on an insecure origin: select it
+      getSelection().selectAllChildren($('agent-command'));
+      button.textContent = 'Press Ctrl+C';
+    }
+    setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+  });
+}
+
+/* For tests and the developer console: read-only views of the state. */
+Object.defineProperty(window, 'sightline', { value: Object.freeze({
+  get session() { return agent.session; },
+  get agentId() { return agent.agentId; },
+  get state() { return { publisher: publisher.state, agent: agent.state, trouble: publisher.trouble?.code ?? agent.trouble?.code ?? page.pollError?.code ?? null }; },
+  get lastImage() {
+    const l = image.last;
+    return l && { source: l.header.source, width: l.width, height: l.height, bytes: l.bytes, seq: l.header.seq, ageMs: image.ageAt(performance.now()), latencyMs: l.header.age_ms };
+  },
+  get lastImageBlob() { return image.last?.blob ?? null; },
+  get imagesReceived() { return image.received; },
+  get superseded() { return image.superseded; },
+  get seq() { return agent.conversation.seq; },
+  get items() { return structuredClone([...agent.conversation.items.values()]); },
+  get link() { return structuredClone({ stats: page.stats ?? null, session: page.detail }); },
+}) });
+
+wireImages();
+wireTalk();
+wirePublisher();
+wireAgent();
+wireCopy();
+wireSession();
+drawPublisher();
+setInterval(tick, TICK_MS);
+(async function polling() {
+  for (;;) {
+    await poll();
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+})();

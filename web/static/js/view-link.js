@@ -1,0 +1,110 @@
+// The state of the link: the four hops on top, the sources and the agents below.
+import { $, el, figure, setText, setTone } from './dom.js';
+import { bitrateText, countText, durationText, shareText, sizeText, rateText } from './figures.js';
+import { policyWords, sourceWords } from './words.js';
+
+/** Draws from `now`: {publisher, agent, stats, detail (the session's state or null), lastImage, meId, serverOk}. */
+export function drawLink(now) {
+  const sources = now.detail?.sources ?? [];
+  drawSourceHop(now, sources);
+  drawLinkHop(now);
+  drawGatewayHop(now, sources);
+  drawAgents(now);
+  drawSources(sources);
+}
+
+function hop(name, tone, state, figures) {
+  setTone($(`hop-${name}`), tone);
+  setText($(`${name}-state`), state);
+  setText($(`${name}-figures`), figures.filter(Boolean).join(' · '));
+}
+
+// The page's own picture first: what it sends; else what somebody else publishes into the session.
+function drawSourceHop({ publisher, stats, detail }, sources) {
+  const seen = sources.find((s) => s.state !== 'ended') ?? sources[0];
+  if (publisher.active) {
+    const settings = publisher.stream?.getVideoTracks()[0]?.getSettings() ?? {};
+    const figures = [sizeText(settings.width, settings.height), settings.frameRate ? `${Math.round(settings.frameRate)} fps` : ''];
+    if (publisher.muted) return hop('camera', 'warn', 'muted by the system', figures);
+    if (publisher.state === 'asking') return hop('camera', 'wait', 'waiting for your permission', []);
+    if (publisher.state === 'live' && seen && ['black', 'stalled'].includes(seen.state)) return hop('camera', 'warn', said(seen, publisher.kind), figures);
+    return hop('camera', publisher.stream ? 'good' : 'wait', publisher.kind === 'screen' ? 'screen on' : 'camera on', figures);
+  }
+  if (seen && detail?.state !== 'ended') {
+    const words = sourceWords(seen.state, seen.name);
+    const tone = words.tone === 'off' ? 'off' : words.tone;
+    return hop('camera', tone, seen.state === 'ended' ? 'not started' : `${seen.name} from elsewhere, ${said(seen)}`, []);
+  }
+  hop('camera', publisher.state === 'failed' ? 'bad' : 'off', publisher.state === 'failed' ? 'not available' : 'not started', []);
+}
+
+function said(source, kind = source.name) {
+  const { word, note } = sourceWords(source.state, kind);
+  return note ? `${word}: ${note}` : word;
+}
+
+function drawLinkHop({ publisher, stats }) {
+  switch (publisher.state) {
+    case 'live': {
+      const s = stats ?? {};
+      const lossy = s.lossShare > 0.02;
+      return hop('link', lossy ? 'warn' : 'good', lossy ? 'losing packets' : 'connected',
+        [s.codec, sizeText(s.width, s.height), bitrateText(s.bitrate), Number.isFinite(s.rttMs) ? `round trip ${durationText(s.rttMs)}` : '', Number.isFinite(s.lossShare) ? `loss ${shareText(s.lossShare)}` : ''].filter((f) => f !== '–'));
+    }
+    case 'connecting': return hop('link', 'wait', 'connecting', []);
+    case 'reconnecting': return hop('link', 'bad', 'reconnecting', [countdown(publisher.retryAt)]);
+    default: return hop('link', 'off', 'no call', []);
+  }
+}
+
+/** "next try in 3 s", or '' while trying. */
+export function countdown(retryAt) {
+  const left = retryAt - performance.now();
+  return left > 0 ? `next try in ${Math.ceil(left / 1000)} s` : 'trying now';
+}
+
+function drawGatewayHop({ agent, detail, serverOk }, sources) {
+  if (!serverOk) return hop('gateway', 'bad', 'no answer', [agent.state === 'waiting' ? countdown(agent.retryAt) : '']);
+  if (agent.state === 'waiting') return hop('gateway', 'bad', 'console disconnected', [countdown(agent.retryAt)]);
+  if (agent.state === 'refused') return hop('gateway', 'bad', 'console refused', []);
+  if (agent.state !== 'attached' || !detail) return hop('gateway', 'wait', 'attaching', []);
+  const live = sources.filter((s) => s.state !== 'ended');
+  if (live.length === 0) return hop('gateway', 'off', 'ready, no source', [`entry ${detail.seq ?? 0}`]);
+  const s = live[0];
+  hop('gateway', 'good', `decodes ${policyWords(s.policy)}`, [`${countText(s.decoded)} decoded`, `${countText(s.delivered)} delivered`, s.lost ? `${s.lost} lost` : '']);
+}
+
+function drawAgents({ detail, meId, lastImage, agent }) {
+  const agents = (detail?.agents ?? []).filter((a) => a.connected !== false);
+  const others = agents.filter((a) => a.agent_id !== meId);
+  const attached = agent.state === 'attached';
+  const latency = lastImage ? `image after ${durationText(lastImage.header.age_ms)}` : 'no image yet';
+  hop('agents', others.length ? 'good' : 'off', others.length ? `${others.length} attached` : 'none but this console', [attached ? latency : '']);
+  $('agents-empty').hidden = others.length > 0;
+  const list = [...others, ...agents.filter((a) => a.agent_id === meId)];
+  fill($('agents'), list.map((a) => [a.agent_id, a.connected, a.seq, a.images_superseded]), () => list.map((a) => el('li', {},
+    el('b', {}, a.agent_id), el('span', {}, a.agent_id === meId ? 'this console' : 'attached'),
+    el('span', {}, `at entry ${countText(a.seq)}`), el('span', {}, `${countText(a.images_superseded)} images superseded`))));
+}
+
+function drawSources(sources) {
+  $('sources-empty').hidden = sources.length > 0;
+  fill($('sources'), sources, () => sources.map((s) => {
+    const { tone } = sourceWords(s.state, s.name);
+    return el('div', { class: 'source', 'data-tone': tone, 'data-source': s.name, 'data-state': s.state },
+      el('h3', {}, `${s.name} `, el('span', {}, said(s))),
+      el('dl', { class: 'grid' },
+        figure('Codec', s.codec || '–'), figure('Picture', sizeText(s.width, s.height)), figure('Frames / s', rateText(s.fps)), figure('Bitrate', bitrateText(s.bitrate_bps)),
+        figure('Decode policy', `${policyWords(s.policy)}`, true), figure('Newest picture', Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old` : '–', true),
+        figure('Decoded', countText(s.decoded)), figure('Delivered', countText(s.delivered)), figure('Superseded', countText(s.superseded)),
+        figure('Dropped', countText(s.dropped)), figure('Lost', countText(s.lost))));
+  }));
+}
+
+// Draws anew only when the data changed.
+function fill(node, data, make) {
+  const key = JSON.stringify(data);
+  if (node.drawn === key) return;
+  node.drawn = key;
+  node.replaceChildren(...make());
+}
