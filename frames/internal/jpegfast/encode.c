@@ -223,6 +223,20 @@ int sl_encode(sl_encoder *e, const uint8_t *y, const uint8_t *u, const uint8_t *
   return write_jpeg(e, j);
 }
 
+int sl_scale(sl_encoder *e, const uint8_t *y, const uint8_t *u, const uint8_t *v, sl_job *j, uint8_t *dy, uint8_t *du, uint8_t *dv) {
+  uint8_t *d[3] = {dy, du, dv};
+  if (prepare(e, y, u, v, j)) return SL_MEMORY;
+  sl_luma(&e->s, y, j->ystride, j->sw, j->sh, &j->mean, &j->variance);
+  for (int comp = 0; comp < 3; comp++) {
+    int w = comp ? (j->dw + 1) / 2 : j->dw, h = comp ? (j->dh + 1) / 2 : j->dh;
+    for (int r = 0; r < h; r++) { // by way of the strip: a row is written to the end of its last group of 8
+      image_row(e, comp, j, r, e->strip);
+      memcpy(d[comp] + (size_t)r * w, e->strip, w);
+    }
+  }
+  return SL_OK;
+}
+
 void sl_luma(const sl_scaler *s, const uint8_t *y, int stride, int w, int h, double *mean, double *variance) {
   int step = (h + LUMA_ROWS - 1) / LUMA_ROWS, rows = 0;
   uint64_t sum = 0, squares = 0;

@@ -23,6 +23,8 @@ enum { SL_OK = 0, SL_MEMORY = 1, SL_JPEG = 2 };
 sl_encoder *sl_new(int simd);
 void sl_free(sl_encoder *e);
 int sl_encode(sl_encoder *e, const uint8_t *y, const uint8_t *u, const uint8_t *v, sl_job *j);
+// The image's planes, full range and without padding between rows, instead of a JPEG.
+int sl_scale(sl_encoder *e, const uint8_t *y, const uint8_t *u, const uint8_t *v, sl_job *j, uint8_t *dy, uint8_t *du, uint8_t *dv);
 size_t sl_bytes(const sl_encoder *e);
 // Mean and variance of a plane, from at most 128 of its rows.
 void sl_luma(const sl_scaler *s, const uint8_t *y, int stride, int w, int h, double *mean, double *variance);

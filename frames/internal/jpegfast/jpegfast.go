@@ -7,6 +7,8 @@ package jpegfast
 #cgo LDFLAGS: -ljpeg
 #cgo noescape sl_encode
 #cgo nocallback sl_encode
+#cgo noescape sl_scale
+#cgo nocallback sl_scale
 #include "encode.h"
 */
 import "C"
@@ -61,18 +63,9 @@ func newEncoder(simd bool) (*Encoder, error) {
 
 // Encode makes the image: its JPEG bytes (the caller's own), width and height.
 func (e *Encoder) Encode(pic *yuv.Picture, o Options) ([]byte, int, int, error) {
-	if e.c == nil {
-		return nil, 0, 0, ErrClosed
-	}
-	if err := pic.Validate(); err != nil {
-		return nil, 0, 0, fmt.Errorf("jpeg: %w", err)
-	}
-	if o.Quality < 0 || o.Quality > 100 {
-		return nil, 0, 0, fmt.Errorf("jpeg: quality %d, must be 0 to 100", o.Quality)
-	}
-	g, err := place(pic.Width, pic.Height, o)
+	g, err := e.check(pic, o)
 	if err != nil {
-		return nil, 0, 0, fmt.Errorf("jpeg: %w", err)
+		return nil, 0, 0, err
 	}
 	job := newJob(pic, g, o)
 	rc := C.sl_encode(e.c, bytesPtr(pic.Y), bytesPtr(pic.U), bytesPtr(pic.V), &job)
@@ -82,6 +75,41 @@ func (e *Encoder) Encode(pic *yuv.Picture, o Options) ([]byte, int, int, error) 
 	e.luma = luma(&job)
 	// append does not zero the bytes first, as make would.
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(job.out)), int(job.n))...), g.width, g.height, nil
+}
+
+// Scale makes the image's planes instead of its JPEG: full range, in Go memory. Quality and Optimize do not matter.
+func (e *Encoder) Scale(pic *yuv.Picture, o Options) (*yuv.Picture, error) {
+	g, err := e.check(pic, o)
+	if err != nil {
+		return nil, err
+	}
+	out := yuv.New(g.width, g.height)
+	out.FullRange = true
+	job := newJob(pic, g, o)
+	rc := C.sl_scale(e.c, bytesPtr(pic.Y), bytesPtr(pic.U), bytesPtr(pic.V), &job, bytesPtr(out.Y), bytesPtr(out.U), bytesPtr(out.V))
+	if rc != C.SL_OK {
+		return nil, encodeError(rc, &job)
+	}
+	e.luma = luma(&job)
+	return out, nil
+}
+
+// check says where the picture goes, or why the call must not reach C.
+func (e *Encoder) check(pic *yuv.Picture, o Options) (placement, error) {
+	if e.c == nil {
+		return placement{}, ErrClosed
+	}
+	if err := pic.Validate(); err != nil {
+		return placement{}, fmt.Errorf("jpeg: %w", err)
+	}
+	if o.Quality < 0 || o.Quality > 100 {
+		return placement{}, fmt.Errorf("jpeg: quality %d, must be 0 to 100", o.Quality)
+	}
+	g, err := place(pic.Width, pic.Height, o)
+	if err != nil {
+		return placement{}, fmt.Errorf("jpeg: %w", err)
+	}
+	return g, nil
 }
 
 func newJob(pic *yuv.Picture, g placement, o Options) C.sl_job {
@@ -120,7 +148,7 @@ func luma(job *C.sl_job) Luma {
 
 func bytesPtr(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// Luma is that of the picture encoded last.
+// Luma is that of the picture encoded or scaled last.
 func (e *Encoder) Luma() Luma { return e.luma }
 
 // Bytes is the C memory the encoder holds between calls, libjpeg's own 20 KB or so not counted.
@@ -139,3 +167,5 @@ func (e *Encoder) Close() error {
 	}
 	return nil
 }
+
+func hasSIMD() bool { return C.sl_has_simd() != 0 }

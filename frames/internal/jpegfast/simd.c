@@ -8,20 +8,20 @@
 
 int sl_has_simd(void) { return __builtin_cpu_supports("ssse3"); }
 
-// Video range to full range, on 16-bit lanes holding 0–255:
-//   luma   y' = y + y*(255/219 - 1),        y = max(v - 16, 0);  10773 = (255/219 - 1) << 16
-//   chroma c' = 128 + c + c*(255/224 - 1),  c = v - 128;          9069 = (255/224 - 1) << 16
-// mulhi floors: 3 and 4 before the product (about half of 65536/k) make it round to nearest. Exact for all 256 values (tested).
-enum { KY = 10773, KC = 9069, RY = 3, RC = 4 };
+// Video range to full range, on 16-bit lanes holding 0–255; mulhrs multiplies, rounds and takes the product down by 15 bits:
+//   luma   y' = y + y*(255/219 - 1),        y = max(v - 16, 0)
+//   chroma c' = 128 + c + c*(255/224 - 1),  c = v - 128
+// With these factors every one of the 256 values comes out as the exact formula rounded (tested).
+enum { KY = 5387, KC = 4533 };
 
 INLINE __m128i to_full(__m128i v, int range) {
   if (range == SL_LUMA) {
     v = _mm_subs_epu16(v, _mm_set1_epi16(16));
-    return _mm_add_epi16(v, _mm_mulhi_epu16(_mm_add_epi16(v, _mm_set1_epi16(RY)), _mm_set1_epi16(KY)));
+    return _mm_add_epi16(v, _mm_mulhrs_epi16(v, _mm_set1_epi16(KY)));
   }
   if (range == SL_CHROMA) {
-    __m128i c = _mm_add_epi16(v, _mm_set1_epi16(RC - 128));
-    return _mm_add_epi16(v, _mm_mulhi_epi16(c, _mm_set1_epi16(KC)));
+    __m128i c = _mm_sub_epi16(v, _mm_set1_epi16(128));
+    return _mm_add_epi16(v, _mm_mulhrs_epi16(c, _mm_set1_epi16(KC)));
   }
   return v;
 }
