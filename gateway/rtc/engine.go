@@ -2,89 +2,157 @@ package rtc
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/pion/webrtc/v4"
+
+	"sightline/gateway/problem"
 )
-
-// Config says where media is received and whom it may come from. The zero value is a LAN gateway on ports of the system's choice, but for AllowPrivate, which is off in it.
-type Config struct {
-	UDPPort        int           // one port for all sessions on every address; 0: any free one
-	TCPPort        int           // ICE-TCP; 0: any free one, -1: off
-	PublicIPs      []string      // advertised in place of the local addresses of the same family (1:1 NAT)
-	AllowLoopback  bool          // loopback candidates, ours and theirs: a gateway that serves this machine, tests
-	AllowPrivate   bool          // RFC 1918, RFC 6598 and unique local addresses as remote candidates
-	Log            *slog.Logger  // nil: discard
-	GatherTimeout  time.Duration // before answering; default 3 s
-	ConnectTimeout time.Duration // from the answer to connected, else the peer is closed; default 20 s
-	MaxUnconnected int           // peers not yet connected, over all sessions; default 200
-}
-
-// State is where a peer is in its life.
-type State string
-
-// The states, in the order a peer may pass through them; disconnected may go back to connected.
-const (
-	StateConnecting   State = "connecting"
-	StateConnected    State = "connected"
-	StateDisconnected State = "disconnected" // nothing heard for 5 s: hold frames, mark stale
-	StateFailed       State = "failed"       // nothing heard for about 15 s, or never connected
-	StateClosed       State = "closed"       // final
-)
-
-// Handlers are called on Pion's goroutines: hand over and return. A nil one is not called.
-type Handlers struct {
-	Track func(*InTrack) // once per incoming track that is to be read; read it to its end
-	State func(State)    // every change, in order; StateClosed is the last
-}
 
 // Engine holds the sockets, the certificate and the settings that all peers share.
 type Engine struct {
-	cfg Config
+	cfg    Config
+	policy policy
+	log    *slog.Logger
+	socks  *sockets
+	api    *webrtc.API
+	cert   webrtc.Certificate
+
+	mu          sync.Mutex
+	peers       map[*Peer]struct{} // guarded by mu
+	unconnected int                // guarded by mu
+	closed      bool               // guarded by mu
+
+	stuck atomic.Int64 // peers whose goroutines had not returned closeTimeout after their end
 }
 
 // New opens the sockets. Close frees them.
-func New(cfg Config) (*Engine, error) { return &Engine{cfg: cfg}, nil }
-
-// Close closes every peer that is left, then the sockets.
-func (e *Engine) Close() error { return nil }
-
-// Accept answers an offer. The peer outlives ctx, which bounds only the answering: when ctx ends before the answer is ready, the peer is gone.
-// Errors are *problem.Error: invalid_argument, too_large, not_negotiable, overloaded.
-func (e *Engine) Accept(ctx context.Context, offer string, h Handlers) (*Peer, string, error) {
-	return nil, "", errors.New("not yet")
+func New(cfg Config) (*Engine, error) {
+	cfg = cfg.withDefaults()
+	for _, ip := range cfg.PublicIPs {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return nil, fmt.Errorf("public address %q is not an IP address", ip)
+		}
+	}
+	if cfg.UDPPort < 0 || cfg.UDPPort > 65535 || cfg.TCPPort < -1 || cfg.TCPPort > 65535 {
+		return nil, fmt.Errorf("media ports are 0 to 65535 (TCP: -1 for none); got UDP %d, TCP %d", cfg.UDPPort, cfg.TCPPort)
+	}
+	e := &Engine{
+		cfg: cfg, log: cfg.Log, peers: make(map[*Peer]struct{}),
+		policy: policy{loopback: cfg.AllowLoopback, private: cfg.AllowPrivate},
+	}
+	cert, err := newCertificate()
+	if err != nil {
+		return nil, err
+	}
+	e.cert = *cert
+	logs := logFactory{cfg.Log}
+	if e.socks, err = openSockets(cfg, logs); err != nil {
+		return nil, err
+	}
+	if e.api, err = newAPI(cfg, e.socks, e.policy, logs); err != nil {
+		_ = e.socks.close()
+		return nil, err
+	}
+	return e, nil
 }
 
-// Peer is one publisher's PeerConnection.
-type Peer struct{}
+// Ports gives the ports that media comes in on; tcp is 0 when ICE-TCP is off.
+func (e *Engine) Ports() (udp, tcp int) { return e.socks.udpPort, e.socks.tcpPort }
 
-// Trickle adds the candidates of an application/trickle-ice-sdpfrag body (RFC 8840).
-func (p *Peer) Trickle(ctx context.Context, frag string) error { return nil }
-
-// Restart restarts ICE with the credentials and candidates of frag and answers with ours; a failed restart leaves the peer as it was.
-func (p *Peer) Restart(ctx context.Context, frag string) (answer string, err error) { return "", nil }
-
-// ICE gives the remote ICE credentials in force.
-func (p *Peer) ICE() (ufrag, pwd string) { return "", "" }
-
-// Done is closed when the peer is gone and its goroutines have returned.
-func (p *Peer) Done() <-chan struct{} { return nil }
-
-// Close ends the peer and waits until it is gone, for at most closeTimeout.
-func (p *Peer) Close() {}
-
-// PeerStats is a snapshot of one peer.
-type PeerStats struct {
-	State           State   `json:"state"`
-	DTLSState       string  `json:"dtls_state"`
-	LocalCandidate  string  `json:"local_candidate"`  // type of the selected pair's end: host, srflx, prflx; empty before
-	RemoteCandidate string  `json:"remote_candidate"` // the same, theirs
-	Protocol        string  `json:"protocol"`         // udp, tcp
-	RTTMs           float64 `json:"rtt_ms"`
-	BytesReceived   uint64  `json:"bytes_received"`
-	PacketsReceived uint64  `json:"packets_received"` // RTP packets read from all tracks
-	Tracks          int     `json:"tracks"`
+// EngineStats counts over all peers.
+type EngineStats struct {
+	Peers       int   `json:"peers"`
+	Unconnected int   `json:"unconnected"`
+	StuckCloses int64 `json:"stuck_closes"`
 }
 
 // Stats gives a snapshot.
-func (p *Peer) Stats() PeerStats { return PeerStats{} }
+func (e *Engine) Stats() EngineStats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return EngineStats{Peers: len(e.peers), Unconnected: e.unconnected, StuckCloses: e.stuck.Load()}
+}
+
+// Close refuses further offers, closes every peer that is left, then the sockets. A second call does nothing.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	left := make([]*Peer, 0, len(e.peers))
+	for p := range e.peers {
+		left = append(left, p)
+	}
+	e.mu.Unlock()
+	for _, p := range left {
+		p.end()
+	}
+	for _, p := range left {
+		<-p.done
+	}
+	return e.socks.close()
+}
+
+// Accept answers an offer. The peer outlives ctx, which bounds only the answering: when ctx ends before the answer
+// is ready, the peer is gone. Errors are *problem.Error (invalid_argument, too_large, not_negotiable, overloaded,
+// draining) or ctx's.
+func (e *Engine) Accept(ctx context.Context, offer string, h Handlers) (*Peer, string, error) {
+	plan, err := normaliseOffer(offer, e.policy)
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := plan.sdp()
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := e.newPeer(plan, h)
+	if err != nil {
+		return nil, "", err
+	}
+	answer, err := p.answer(ctx, plan, text)
+	if err != nil {
+		p.Close()
+		return nil, "", err
+	}
+	return p, answer.text, nil
+}
+
+// admit counts a peer in, or says why not.
+func (e *Engine) admit(p *Peer) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return problem.New(problem.Draining, "the gateway is shutting down").WithRetryAfter(5 * time.Second)
+	}
+	if e.unconnected >= e.cfg.MaxUnconnected {
+		return problem.New(problem.Overloaded, "%d publishers are connecting already; at most %d may do so at a time", e.unconnected, e.cfg.MaxUnconnected).
+			WithRetryAfter(5 * time.Second)
+	}
+	e.unconnected++
+	e.peers[p] = struct{}{}
+	return nil
+}
+
+func (e *Engine) connected() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unconnected--
+}
+
+// forget counts a peer out; early when it never connected.
+func (e *Engine) forget(p *Peer, early bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if early {
+		e.unconnected--
+	}
+	delete(e.peers, p)
+}

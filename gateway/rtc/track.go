@@ -1,29 +1,213 @@
 package rtc
 
 import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/pion/rtcp"
 	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
 )
 
-// InTrack is one incoming track. Its reader owns it: ReadRTP from one goroutine, the rest from any.
+const (
+	slabBytes     = 32 << 10 // packets are cut from slabs: one allocation for about 27 of them
+	maxBadInARow  = 1000     // unreadable packets in a row after which a track is given up
+	packetsInSlab = 32
+)
+
+// InTrack is one incoming track. Its reader owns it: ReadRTP or Drain from one goroutine, the rest from any.
 type InTrack struct {
-	Kind        string // "video", "audio"
-	Codec       string // "VP8", "opus": the subtype of the MIME type
-	Source      string // "camera", "screen", "microphone"
-	MID         string
-	RID         string // simulcast layer, else empty
-	SSRC        uint32
-	ClockRate   uint32
-	PayloadType uint8
+	Kind      string // "video", "audio"
+	Codec     string // "VP8", "opus"
+	Source    string // "camera", "screen", "microphone", "screen_audio"; empty when wrapped
+	MID       string
+	RID       string // simulcast layer, else empty
+	SSRC      uint32
+	ClockRate uint32
+
+	pc       *webrtc.PeerConnection
+	track    *webrtc.TrackRemote
+	receiver *webrtc.RTPReceiver
+	own      uint32 // sender SSRC of our feedback
+	wantsPLI bool
+
+	captureID, contentID uint8 // header extension ids, 0: not negotiated
+
+	slab    []byte       // only ReadRTP
+	headers []rtp.Packet // only ReadRTP
+
+	packets, bytes, bad, plis atomic.Uint64
+	screen                    atomic.Bool
 }
 
-// ReadRTP blocks for the next packet; duplicates (resent packets) come as they arrive. It ends with io.EOF when the track is over.
-func (t *InTrack) ReadRTP() (*rtp.Packet, error) { return nil, nil }
+func newInTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver, own uint32) *InTrack {
+	codec := track.Codec()
+	_, name, _ := strings.Cut(codec.MimeType, "/")
+	t := &InTrack{
+		Kind: track.Kind().String(), Codec: name, RID: track.RID(),
+		SSRC: uint32(track.SSRC()), ClockRate: codec.ClockRate,
+		pc: pc, track: track, receiver: receiver, own: own, wantsPLI: true,
+	}
+	for _, e := range receiver.GetParameters().HeaderExtensions {
+		switch e.URI {
+		case captureTimeURI:
+			t.captureID = uint8(e.ID)
+		case contentTypeURI:
+			t.contentID = uint8(e.ID)
+		}
+	}
+	return t
+}
 
-// RequestKeyFrame sends one PLI. Pacing them is the caller's business.
-func (t *InTrack) RequestKeyFrame() {}
-
-// Wrap lets a track of a PeerConnection that somebody else made be read like one of ours; it drains the receiver's RTCP until the track ends.
+// Wrap lets a track of a PeerConnection that somebody else made be read like one of ours. It drains the receiver's
+// RTCP until the track ends. The other program must not read either.
 func Wrap(pc *webrtc.PeerConnection, track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) *InTrack {
-	return nil
+	t := newInTrack(pc, track, receiver, randomSSRC())
+	if tr := receiver.RTPTransceiver(); tr != nil {
+		t.MID = tr.Mid()
+	}
+	go t.drainRTCP()
+	return t
+}
+
+// ReadRTP blocks for the next packet; the caller may keep it. Duplicates (resent packets) and packets out of order
+// come as they arrive; unreadable ones are counted and left out. It ends with io.EOF when the track is over.
+func (t *InTrack) ReadRTP() (*rtp.Packet, error) {
+	for {
+		if len(t.slab) < receiveMTU {
+			t.slab = make([]byte, slabBytes)
+		}
+		n, err := t.read(t.slab[:receiveMTU])
+		if err != nil {
+			return nil, err
+		}
+		raw := t.slab[:n:n]
+		t.slab = t.slab[n:]
+		if len(t.headers) == 0 {
+			t.headers = make([]rtp.Packet, packetsInSlab)
+		}
+		p := &t.headers[0]
+		t.headers = t.headers[1:]
+		if p.Unmarshal(raw) == nil {
+			t.note(p)
+			return p, nil
+		}
+		t.bad.Add(1)
+	}
+}
+
+// read gives one raw packet. Only a run of errors without a packet between them ends the track: one that the
+// interceptors cannot parse or of an unknown payload type is that packet's fault.
+func (t *InTrack) read(b []byte) (int, error) {
+	for range maxBadInARow {
+		n, _, err := t.track.Read(b)
+		if err == nil {
+			t.packets.Add(1)
+			t.bytes.Add(uint64(n))
+			return n, nil
+		}
+		if isEnd(err) {
+			return 0, io.EOF
+		}
+		t.bad.Add(1)
+	}
+	return 0, io.EOF
+}
+
+func isEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed)
+}
+
+// note keeps what packets say about the whole track.
+func (t *InTrack) note(p *rtp.Packet) {
+	if t.contentID == 0 {
+		return
+	}
+	if v := p.GetExtension(t.contentID); len(v) == 1 {
+		t.screen.Store(v[0]&1 == 1)
+	}
+}
+
+// Drain reads the track to its end and throws it away; for tracks that nobody wants yet.
+func (t *InTrack) Drain() {
+	b := make([]byte, receiveMTU)
+	for {
+		if _, err := t.read(b); err != nil {
+			return
+		}
+	}
+}
+
+// drainRTCP must run: interceptors do their work in the reads.
+func (t *InTrack) drainRTCP() {
+	b := make([]byte, receiveMTU)
+	for bad := 0; bad < maxBadInARow; {
+		var err error
+		if t.RID != "" {
+			_, _, err = t.receiver.ReadSimulcast(b, t.RID)
+		} else {
+			_, _, err = t.receiver.Read(b)
+		}
+		switch {
+		case err == nil:
+			bad = 0
+		case isEnd(err):
+			return
+		default:
+			bad++
+		}
+	}
+}
+
+// RequestKeyFrame sends one PLI, unless the sender did not agree to answer any (FFmpeg). Pacing is the caller's business.
+func (t *InTrack) RequestKeyFrame() {
+	if !t.wantsPLI || t.Kind != "video" {
+		return
+	}
+	t.plis.Add(1)
+	_ = t.pc.WriteRTCP([]rtcp.Packet{&rtcp.PictureLossIndication{SenderSSRC: t.own, MediaSSRC: t.SSRC}}) // fails only when the peer is gone
+}
+
+// AnswersPLI says whether the sender agreed to send key frames on request.
+func (t *InTrack) AnswersPLI() bool { return t.wantsPLI }
+
+// ScreenContent says whether the sender marked its latest frames as screen content (video-content-type extension).
+func (t *InTrack) ScreenContent() bool { return t.screen.Load() }
+
+// CaptureTime gives the sender's capture time of a packet where it carries one (abs-capture-time extension; by the
+// sender's clock).
+func (t *InTrack) CaptureTime(p *rtp.Packet) (time.Time, bool) {
+	if t.captureID == 0 {
+		return time.Time{}, false
+	}
+	v := p.GetExtension(t.captureID)
+	if len(v) < 8 {
+		return time.Time{}, false
+	}
+	var e rtp.AbsCaptureTimeExtension
+	if err := e.Unmarshal(v); err != nil {
+		return time.Time{}, false
+	}
+	return e.CaptureTime(), true
+}
+
+// TrackStats counts one track since its start.
+type TrackStats struct {
+	Kind, Codec, Source, MID, RID string
+	SSRC                          uint32
+	Packets, Bytes                uint64 // RTP, resent ones too
+	Unreadable                    uint64 // no RTP, or of an unknown payload type
+	PLIs                          uint64 // sent
+}
+
+// Stats gives a snapshot.
+func (t *InTrack) Stats() TrackStats {
+	return TrackStats{
+		Kind: t.Kind, Codec: t.Codec, Source: t.Source, MID: t.MID, RID: t.RID, SSRC: t.SSRC,
+		Packets: t.packets.Load(), Bytes: t.bytes.Load(), Unreadable: t.bad.Load(), PLIs: t.plis.Load(),
+	}
 }

@@ -1,0 +1,151 @@
+package rtc
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/pion/ice/v4"
+	"github.com/pion/interceptor"
+	"github.com/pion/interceptor/pkg/nack"
+	"github.com/pion/interceptor/pkg/report"
+	"github.com/pion/interceptor/pkg/twcc"
+	"github.com/pion/logging"
+	"github.com/pion/sdp/v3"
+	"github.com/pion/webrtc/v4"
+)
+
+// Header extensions beyond those for simulcast and transport-cc.
+const (
+	captureTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time"
+	contentTypeURI = "http://www.webrtc.org/experiments/rtp-hdrext/video-content-type"
+)
+
+// newAPI builds what all PeerConnections come from.
+func newAPI(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (*webrtc.API, error) {
+	media := &webrtc.MediaEngine{}
+	if err := registerCodecs(media); err != nil {
+		return nil, fmt.Errorf("register codecs: %w", err)
+	}
+	chain := &interceptor.Registry{}
+	if err := registerInterceptors(media, chain, logs); err != nil {
+		return nil, fmt.Errorf("register interceptors: %w", err)
+	}
+	settings, err := newSettings(cfg, s, p, logs)
+	if err != nil {
+		return nil, err
+	}
+	return webrtc.NewAPI(webrtc.WithMediaEngine(media), webrtc.WithInterceptorRegistry(chain), webrtc.WithSettingEngine(settings)), nil
+}
+
+func registerCodecs(m *webrtc.MediaEngine) error {
+	video := []webrtc.RTPCodecParameters{
+		{
+			RTPCodecCapability: webrtc.RTPCodecCapability{
+				MimeType: webrtc.MimeTypeVP8, ClockRate: 90000,
+				RTCPFeedback: []webrtc.RTCPFeedback{
+					{Type: "goog-remb"}, {Type: "ccm", Parameter: "fir"}, {Type: "nack"}, {Type: "nack", Parameter: "pli"},
+				},
+			},
+			PayloadType: 96,
+		},
+		{
+			RTPCodecCapability: webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeRTX, ClockRate: 90000, SDPFmtpLine: "apt=96"},
+			PayloadType:        97,
+		},
+	}
+	for _, c := range video {
+		if err := m.RegisterCodec(c, webrtc.RTPCodecTypeVideo); err != nil {
+			return err
+		}
+	}
+	err := m.RegisterCodec(webrtc.RTPCodecParameters{
+		RTPCodecCapability: webrtc.RTPCodecCapability{
+			MimeType: webrtc.MimeTypeOpus, ClockRate: 48000, Channels: 2, SDPFmtpLine: "minptime=10;useinbandfec=1",
+		},
+		PayloadType: 111,
+	}, webrtc.RTPCodecTypeAudio)
+	if err != nil {
+		return err
+	}
+	for _, uri := range []string{captureTimeURI, contentTypeURI} {
+		if err := m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: uri}, webrtc.RTPCodecTypeVideo); err != nil {
+			return err
+		}
+	}
+	return m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: captureTimeURI}, webrtc.RTPCodecTypeAudio)
+}
+
+// registerInterceptors: NACKs with a bound on repeats (Pion's default has none), reports, transport-wide congestion
+// control. Not intervalpli (goes on for dead SSRCs) and not jitterbuffer (shared between SSRCs): frames does both better.
+func registerInterceptors(m *webrtc.MediaEngine, chain *interceptor.Registry, logs logging.LoggerFactory) error {
+	generator, err := nack.NewGeneratorInterceptor(
+		nack.GeneratorMaxNacksPerPacket(maxNACKsPerLoss), nack.WithGeneratorLoggerFactory(logs))
+	if err != nil {
+		return err
+	}
+	chain.Add(generator)
+	receiver, err := report.NewReceiverInterceptor(report.WithReceiverLoggerFactory(logs))
+	if err != nil {
+		return err
+	}
+	chain.Add(receiver)
+	if err := webrtc.ConfigureSimulcastExtensionHeaders(m); err != nil {
+		return err
+	}
+	for _, kind := range []webrtc.RTPCodecType{webrtc.RTPCodecTypeVideo, webrtc.RTPCodecTypeAudio} {
+		m.RegisterFeedback(webrtc.RTCPFeedback{Type: webrtc.TypeRTCPFBTransportCC}, kind)
+		if err := m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: sdp.TransportCCURI}, kind); err != nil {
+			return err
+		}
+	}
+	sender, err := twcc.NewSenderInterceptor(twcc.WithLoggerFactory(logs))
+	if err != nil {
+		return err
+	}
+	chain.Add(sender)
+	return nil
+}
+
+func newSettings(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (webrtc.SettingEngine, error) {
+	var e webrtc.SettingEngine
+	e.LoggerFactory = logs
+	e.SetICEUDPMux(s.udp)
+	networks := []webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6}
+	if s.tcp != nil {
+		e.SetICETCPMux(s.tcp)
+		networks = append(networks, webrtc.NetworkTypeTCP4, webrtc.NetworkTypeTCP6)
+	}
+	e.SetNetworkTypes(networks)
+	e.SetIncludeLoopbackCandidate(cfg.AllowLoopback)
+	e.SetIPFilter(func(ip net.IP) bool {
+		a, ok := netip.AddrFromSlice(ip)
+		return ok && slices.Contains(s.addrs, a.Unmap())
+	})
+	e.SetRemoteIPFilter(p.allowsIP)
+	e.DisableActiveTCP(true)
+	e.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
+	e.SetICETimeouts(iceDisconnectedAfter, iceFailedAfter, iceKeepalive)
+	e.SetReceiveMTU(receiveMTU)
+	e.SetSRTPReplayProtectionWindow(srtpReplayWindow)
+	e.SetSCTPMaxReceiveBufferSize(maxDataMessage * 2)
+	e.SetSCTPMaxMessageSize(maxDataMessage)
+	return e, nil
+}
+
+// newCertificate: one for all peers; a fresh key per process is enough, the fingerprint goes by HTTPS.
+func newCertificate() (*webrtc.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the DTLS key: %w", err)
+	}
+	c, err := webrtc.GenerateCertificate(key)
+	if err != nil {
+		return nil, fmt.Errorf("make the DTLS certificate: %w", err)
+	}
+	return c, nil
+}
