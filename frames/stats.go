@@ -36,7 +36,6 @@ type PacketDrops struct {
 	Late      uint64 // its place in the order was given up before it came
 	Malformed uint64 // payload is no VP8 descriptor (RFC 7741 §4.2)
 	Stray     uint64 // far from the sequence and not followed by its neighbour
-	Oversize  uint64 // the reorder ring held too many bytes
 }
 
 // FrameDrops counts frames thrown away, by cause.
