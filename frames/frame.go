@@ -14,27 +14,30 @@ type frame struct {
 
 const (
 	queueFrames = 8         // encoded frames between Push and Run
+	queueBytes  = 8 << 20   // and their bytes
 	spareFrames = 10        // kept for re-use: those queued, one being built, one being decoded
 	spareBytes  = 256 << 10 // a larger buffer is not kept
 )
 
 // frameQueue is the bounded queue between Push and Run. Full: it drops back to a key frame.
 type frameQueue struct {
-	buf [queueFrames]*frame
-	n   int
+	buf   [queueFrames]*frame
+	n     int
+	bytes int
 }
 
 // push adds f. A key frame always finds room: what is before it in a full queue is returned as dropped. An inter frame that finds none
 // is refused (ok false), and the chain is broken behind the queue.
 func (q *frameQueue) push(f *frame) (dropped []*frame, ok bool) {
-	if q.n == len(q.buf) {
+	if q.n == len(q.buf) || q.n > 0 && q.bytes+len(f.data) > queueBytes {
 		if !f.key {
 			return nil, false
 		}
-		dropped = q.clear()
+		dropped = q.take(q.n)
 	}
 	q.buf[q.n] = f
 	q.n++
+	q.bytes += len(f.data)
 	return dropped, true
 }
 
@@ -49,36 +52,38 @@ func (q *frameQueue) pop() (f *frame, dropped []*frame) {
 			first = i
 		}
 	}
-	f = q.buf[first]
 	if first > 0 {
-		dropped = append(dropped, q.buf[:first]...)
+		dropped = q.take(first)
 	}
-	copy(q.buf[:], q.buf[first+1:q.n])
-	left := q.n - first - 1
-	clear(q.buf[left:q.n])
-	q.n = left
-	return f, dropped
+	return q.take1(), dropped
 }
 
 // toKey drops the frames before the first key frame and reports whether there is one.
 func (q *frameQueue) toKey() (dropped []*frame, found bool) {
 	for i := range q.n {
 		if q.buf[i].key {
-			dropped = append(dropped, q.buf[:i]...)
-			copy(q.buf[:], q.buf[i:q.n])
-			clear(q.buf[q.n-i : q.n])
-			q.n -= i
-			return dropped, true
+			return q.take(i), true
 		}
 	}
-	return q.clear(), false
+	return q.take(q.n), false
 }
 
-func (q *frameQueue) clear() []*frame {
-	dropped := append([]*frame(nil), q.buf[:q.n]...)
-	clear(q.buf[:])
-	q.n = 0
-	return dropped
+// take removes the n oldest frames.
+func (q *frameQueue) take(n int) []*frame {
+	var fs []*frame
+	for range n {
+		fs = append(fs, q.take1())
+	}
+	return fs
+}
+
+func (q *frameQueue) take1() *frame {
+	f := q.buf[0]
+	copy(q.buf[:], q.buf[1:q.n])
+	q.n--
+	q.buf[q.n] = nil
+	q.bytes -= len(f.data)
+	return f
 }
 
 func (q *frameQueue) hasKey() bool {

@@ -16,12 +16,12 @@ type Latest[T any] struct {
 // NewLatest makes an empty mailbox.
 func NewLatest[T any]() *Latest[T] { return &Latest[T]{wake: make(chan struct{}, 1)} }
 
-// Put stores v and returns the value it displaced, if there was one that nobody had taken. After Close, v itself comes back.
+// Put stores v and returns the value it displaced, if there was one that nobody had taken. After Close it does nothing.
 func (l *Latest[T]) Put(v T) (displaced T, was bool) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return v, true
+		return displaced, false
 	}
 	displaced, was = l.v, l.full
 	l.v, l.full = v, true

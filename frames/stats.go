@@ -85,3 +85,27 @@ type TrackStats struct {
 	LastCapturedAt time.Time // of the newest image
 	CBytes         int64     // C memory held by decoder and encoder, as far as they know
 }
+
+// Stats is a snapshot.
+func (t *Track) Stats() TrackStats {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, a := t.st, &t.asm
+	s.Source, s.Codec = t.cfg.Source, t.cfg.Codec
+	s.State, s.Width, s.Height = t.state(now).State, a.width, a.height
+	s.Policy = PolicyIdle
+	if a.active {
+		s.Policy = PolicyFull
+	}
+	s.FPS, s.BitrateBPS = a.meter.rates(now)
+	s.Lost, s.PacketDrops, s.Resets = a.seq.lost, a.pdrops, a.resets
+	s.Frames, s.KeyFrames = a.frames, a.keys
+	d := a.fdrops
+	s.FrameDrops.Incomplete += d.Incomplete
+	s.FrameDrops.NeedKey += d.NeedKey
+	s.FrameDrops.TooBig += d.TooBig
+	s.FrameDrops.Refused += d.Refused
+	s.Subscriptions, s.Waiting = len(t.subs), len(t.waiters)
+	return s
+}

@@ -1,6 +1,9 @@
 package frames
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // MaxFPS bounds the rate of a subscription, in images per second.
 const MaxFPS = 30
@@ -19,18 +22,47 @@ func (w Want) Validate() error {
 	return w.Options.Validate()
 }
 
-// Subscription is one watcher of a track: a one-slot mailbox that the track fills at the wanted rate.
+// Subscription is one watcher of a track: a one-slot mailbox that the track fills at the wanted rate (G9).
 type Subscription struct {
 	track *Track
 	box   *Latest[*Image]
 	want  Want
+	key   optionsKey
+
+	// guarded by track.mu
+	sampler sampler
+	seen    uint64 // number of the last picture it was due for
+	gone    bool
+}
+
+// Subscribe adds a watcher; the first one wakes the track. Validate the Want first: a rate out of range is moved into it, and with bad
+// options every encoding fails and is counted.
+func (t *Track) Subscribe(w Want) *Subscription {
+	w.Options = w.Options.clone()
+	s := &Subscription{track: t, box: NewLatest[*Image](), want: w, key: w.Options.key(), sampler: newSampler(w.FPS)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.subs = append(t.subs, s)
+	t.activate()
+	return s
 }
 
 // C receives when there may be an image to take.
 func (s *Subscription) C() <-chan struct{} { return s.box.C() }
 
-// Take gives the newest image and how many newer ones displaced since the last that was taken; ok is false when there is none.
+// Take gives the newest image and how many it displaced since the last one taken; ok is false when there is none.
 func (s *Subscription) Take() (img *Image, superseded uint64, ok bool) { return s.box.Take() }
 
 // Close ends the subscription; Take then gives nothing. It may be called again.
-func (s *Subscription) Close() { s.box.Close() }
+func (s *Subscription) Close() {
+	s.box.Close()
+	t := s.track
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.gone {
+		return
+	}
+	s.gone = true
+	t.subs = slices.DeleteFunc(t.subs, func(o *Subscription) bool { return o == s })
+	signal(t.control)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/pion/rtp"
@@ -16,51 +17,175 @@ type Codec string
 // CodecVP8 is the one codec so far.
 const CodecVP8 Codec = "VP8"
 
-// ErrNoImage is wrapped by what Track.Image returns when no image is fresh enough in time.
-var ErrNoImage = errors.New("no image fresh enough")
+const (
+	defaultStallAfter = 2 * time.Second
+	demandHold        = 2 * time.Second // decoding goes on for so long after a request
+)
 
 // TrackConfig is what a Track is made from. Zero fields mean the documented default.
 type TrackConfig struct {
-	Source          string // name of the video input; goes into every Image
-	Codec           Codec  // "" = VP8
-	RequestKeyFrame func() // sends one PLI; called from Run's goroutines, spaced 500 ms to 5 s; nil = the sender takes none
-	Budget          *Budget
-	Log             *slog.Logger
-	StallAfter      time.Duration     // no packet for so long = stalled; default 2 s
-	OnState         func(SourceState) // called on change from one of Run's goroutines, never concurrently; must not block
+	Source          string            // name of the video input; goes into every Image
+	Codec           Codec             // default CodecVP8
+	RequestKeyFrame func()            // sends one PLI; called from one of Run's goroutines, spaced 500 ms to 5 s; nil: the sender takes none
+	Budget          *Budget           // shared by all tracks of the process; default: one of its own
+	Log             *slog.Logger      // default: discarded
+	StallAfter      time.Duration     // no packet for so long is stalled; default 2 s
+	OnState         func(SourceState) // called on change, from the same goroutine as RequestKeyFrame; must not block
 }
 
-// Track turns the packets of one video track into images.
-type Track struct{ cfg TrackConfig }
+// Track turns the packets of one video track into images. Push, Subscribe, Image and Stats may be called from any goroutine, before, during
+// and after Run; Push from one at a time, in order of arrival.
+type Track struct {
+	// inputs
+	cfg        TrackConfig
+	log        *slog.Logger
+	newDecoder func() (decoder, error)
 
-// Request asks for one image now.
-type Request struct {
-	Options EncodeOptions
-	MaxAge  time.Duration // an image captured this long ago will do; 0 = it must arrive after the request
-	Wait    time.Duration // how long to wait for one; 0 = take what is there
+	// wake-ups of Run's two goroutines
+	work    chan struct{}
+	control chan struct{}
+	ended   chan struct{} // closed when Run returns
+
+	mu sync.Mutex // guards everything below; held for microseconds, never across C, I/O or a callback
+
+	asm     assembler
+	queue   frameQueue
+	running bool
+	over    bool
+	reqs    keyRequester
+
+	subs       []*Subscription
+	waiters    []*waiter
+	lastDemand time.Time
+
+	st          TrackStats // counters; Stats fills in the rest
+	firstPacket time.Time
+	lastFrame   time.Time // when the last whole frame arrived
+	black       bool
+	imageSeq    uint64
+	cache       [cachedImages]cachedImage
 }
 
 // NewTrack checks the config. Nothing starts before Run.
 func NewTrack(cfg TrackConfig) (*Track, error) {
-	if cfg.Codec != CodecVP8 && cfg.Codec != "" {
+	if cfg.Codec == "" {
+		cfg.Codec = CodecVP8
+	}
+	if cfg.Codec != CodecVP8 {
 		return nil, fmt.Errorf("codec %q: must be %q", cfg.Codec, CodecVP8)
 	}
-	return &Track{cfg: cfg}, nil
+	if cfg.StallAfter == 0 {
+		cfg.StallAfter = defaultStallAfter
+	}
+	if cfg.StallAfter < 0 {
+		return nil, fmt.Errorf("stall after %v: must be over 0", cfg.StallAfter)
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = NewBudget(0)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Track{
+		cfg: cfg, log: cfg.Log.With("source", cfg.Source), newDecoder: newVP8,
+		work: make(chan struct{}, 1), control: make(chan struct{}, 1), ended: make(chan struct{}),
+	}, nil
+}
+
+// signal wakes the reader of a channel of capacity 1.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // Push takes one packet that arrived at the given time. It never blocks; p belongs to the track from now on.
-func (t *Track) Push(p *rtp.Packet, at time.Time) {}
-
-// Run decodes and encodes until ctx ends; it returns with every goroutine gone and all C memory freed.
-func (t *Track) Run(ctx context.Context) error { <-ctx.Done(); return nil }
-
-// Subscribe adds a watcher. Validate the Want first: a rate out of range is moved into it, bad options make every encoding fail.
-func (t *Track) Subscribe(w Want) *Subscription {
-	return &Subscription{track: t, box: NewLatest[*Image](), want: w}
+func (t *Track) Push(p *rtp.Packet, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	if t.st.Packets == 0 {
+		t.firstPacket = at
+	}
+	silent := at.Sub(t.st.LastPacketAt) >= t.cfg.StallAfter
+	t.st.Packets++
+	t.st.LastPacketAt = at
+	w, h, needed := t.asm.width, t.asm.height, t.asm.needKey
+	t.enqueue(t.asm.push(p, at))
+	if silent || t.asm.width != w || t.asm.height != h || t.asm.needKey && !needed {
+		signal(t.control)
+	}
 }
 
-// Image gives a cached image or waits for a fresh one.
-func (t *Track) Image(ctx context.Context, r Request) (*Image, error) { return nil, ErrNoImage }
+// enqueue hands assembled frames to the worker.
+func (t *Track) enqueue(fs []*frame) {
+	for _, f := range fs {
+		dropped, ok := t.queue.push(f)
+		for _, d := range dropped {
+			t.st.FrameDrops.Skipped++
+			t.asm.recycle(d)
+		}
+		if !ok {
+			t.st.FrameDrops.QueueFull++
+			t.asm.recycle(f)
+			t.asm.breakChain()
+			continue
+		}
+		if f.key {
+			t.reqs.answered()
+		}
+		t.lastFrame = f.receivedAt
+		signal(t.work)
+	}
+}
 
-// Stats is a snapshot.
-func (t *Track) Stats() TrackStats { return TrackStats{} }
+// watched reports whether anybody wants images; t.mu is held.
+func (t *Track) watched(at time.Time) bool {
+	return len(t.subs) > 0 || len(t.waiters) > 0 || !t.lastDemand.IsZero() && at.Sub(t.lastDemand) < demandHold
+}
+
+// activate begins to assemble and decode; t.mu is held.
+func (t *Track) activate() {
+	if !t.over && !t.asm.active {
+		t.asm.wake()
+		t.reqs.answered() // no back-off from the last time somebody watched
+	}
+	signal(t.control)
+	signal(t.work)
+}
+
+// deactivate forgets every frame; the worker frees its C memory when it next looks. t.mu is held.
+func (t *Track) deactivate() {
+	t.queue.take(t.queue.n)
+	t.asm.sleep()
+	t.black = false
+	signal(t.work)
+}
+
+// Run decodes and encodes until ctx ends; it returns with every goroutine gone and all C memory freed (G13). A track runs once.
+func (t *Track) Run(ctx context.Context) error {
+	t.mu.Lock()
+	again := t.running
+	t.running = true
+	t.mu.Unlock()
+	if again {
+		return errors.New("track: Run was called before: a track runs once")
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { t.runWorker(ctx) })
+	t.runControl(ctx)
+	wg.Wait()
+
+	t.mu.Lock()
+	t.over = true
+	t.deactivate()
+	t.waiters = nil
+	state := t.state(time.Now())
+	t.mu.Unlock()
+	close(t.ended)
+	t.tell(state)
+	return nil
+}

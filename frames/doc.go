@@ -1,0 +1,36 @@
+// Package frames turns the RTP packets of one video track into JPEG images for whoever wants them, at the rate and size each one wants.
+// It knows no peer connection, no socket and no session; it sends nothing.
+//
+// The way of a video frame, one Track each:
+//
+//	Push ─► sequencer ─► assembler ─► queue (8 frames) ─► decoder ─► sampler ─► encoder ─► Latest[*Image] of each Subscription
+//	      duplicates,    order, gaps,  full: back to a      │          who is     one encode for each       └► requests that wait
+//	      loss           key frames    key frame            │          due        set of options
+//	                                                        └ damaged: back to a key frame
+//
+// # Goroutines
+//
+// Push runs in the caller's. Run starts two, which end with it: the worker owns every byte of C memory and decodes and encodes under the
+// process-wide Budget; the control loop lets time pass, asks for key frames and tells the state. Nothing else is started.
+//
+// # Buffers
+//
+// A packet belongs to the Track once it is pushed. Its payload is copied into a frame's buffer as soon as everything before it is there, and
+// that buffer goes round: assembler, queue, worker, assembler. A Picture is the decoder's memory, good until its next frame; nobody but the
+// worker sees it. An Image is immutable and shared.
+//
+// # Guarantees
+//
+// Each has tests that carry its number.
+//
+//   - G9: the newest image wins. Who does not take his images finds the newest one and the number of those it displaced; he delays neither
+//     the media path nor anybody else. Every image says when it was captured and when its frame had arrived. Subscribers with the same
+//     options share one encoding, and one *Image.
+//   - G10: no image comes from a broken chain. After a lost packet, a frame thrown away, a decoder's error or its corrupted flag nothing is
+//     decoded before the next whole key frame, which is asked for.
+//   - G12: what arrives is bounded before it costs anything: packets waiting (1024, 4 MiB), a frame (2048 packets, 4 MiB), the queue (8 frames,
+//     8 MiB), a picture (4096 a side, 4096×2176 pixels, checked before any decoder sees the frame), requests waiting (64), images kept (4).
+//   - G13: Run returns with no goroutine and no C memory left. A track nobody watches holds no C memory, assembles and decodes nothing.
+//
+// Superseded (displaced by something newer), dropped (thrown away by us, by cause) and lost (never arrived) are counted apart.
+package frames

@@ -1,0 +1,290 @@
+package frames
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sightline/frames/internal/jpegfast"
+	"sightline/frames/internal/vpx"
+)
+
+// backlogWait is how long a due image is put off while newer frames wait to be decoded: after a burst the newest picture is wanted.
+const backlogWait = 200 * time.Millisecond
+
+// worker is the goroutine that owns all C memory of a track.
+type worker struct {
+	t   *Track
+	dec decoder
+	enc *jpegfast.Encoder
+
+	pic Picture // valid until the next Decode
+	at  shown   // when it is from
+
+	jobs []job // scratch
+}
+
+// shown says which frame the decoder's picture is of.
+type shown struct {
+	n                      uint64 // pictures counted from 1; 0: there is none
+	ts                     uint32
+	receivedAt, capturedAt time.Time
+}
+
+// job is one image to make and who gets it.
+type job struct {
+	key     optionsKey
+	options EncodeOptions
+	subs    []*Subscription
+	waiters []*waiter
+}
+
+func (t *Track) runWorker(ctx context.Context) {
+	w := &worker{t: t}
+	defer w.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.work:
+		}
+		for ctx.Err() == nil && w.step(ctx) {
+		}
+	}
+}
+
+// step does one piece of work; false: there is none.
+func (w *worker) step(ctx context.Context) bool {
+	t := w.t
+	t.mu.Lock()
+	active, queued, key := t.asm.active, t.queue.n, t.queue.hasKey()
+	more := queued == 0 && w.plan()
+	t.mu.Unlock()
+	if !active {
+		w.close()
+		return false
+	}
+	if queued == 0 && !more || t.cfg.Budget.acquire(ctx, key) != nil {
+		return false
+	}
+	defer t.cfg.Budget.release()
+	if more {
+		w.encode()
+		return true
+	}
+	t.mu.Lock()
+	f, dropped := t.queue.pop()
+	for _, d := range dropped {
+		t.st.FrameDrops.Skipped++
+		t.asm.recycle(d)
+	}
+	t.mu.Unlock()
+	if f == nil {
+		return true
+	}
+	err := w.decode(f)
+	t.mu.Lock()
+	w.account(f, err)
+	more = err == nil && w.plan()
+	t.mu.Unlock()
+	if more {
+		w.encode()
+	}
+	return true
+}
+
+// decode decodes one frame; nil means a picture, ErrNoPicture none but no harm.
+func (w *worker) decode(f *frame) error {
+	err := safely(func() (err error) {
+		if w.dec == nil {
+			if w.dec, err = w.t.newDecoder(); err != nil {
+				return err
+			}
+		}
+		w.pic, err = w.dec.Decode(f.data)
+		return err
+	})
+	if errors.Is(err, errPanic) {
+		w.t.log.Error("decoder", "err", err)
+		w.closeDecoder()
+	}
+	return err
+}
+
+// account counts what became of a frame and breaks the chain if it must be; t.mu is held.
+func (w *worker) account(f *frame, err error) {
+	t := w.t
+	switch {
+	case err == nil:
+		t.st.Decoded++
+		w.at = shown{n: t.st.Decoded, ts: f.ts, receivedAt: f.receivedAt, capturedAt: f.capturedAt}
+	case errors.Is(err, vpx.ErrNoPicture):
+		w.at = shown{} // the planes of the last one may be written to
+	default:
+		w.at = shown{}
+		switch {
+		case errors.Is(err, vpx.ErrCorrupt):
+			t.st.FrameDrops.Corrupt++
+		case errors.Is(err, vpx.ErrRefused):
+			t.st.FrameDrops.Refused++
+		default:
+			t.st.FrameDrops.Decode++
+		}
+		if t.asm.active {
+			w.breakChain()
+		}
+	}
+	t.asm.recycle(f)
+	t.st.CBytes = w.bytes()
+}
+
+// breakChain drops back to the next key frame, which may be waiting already; t.mu is held.
+func (w *worker) breakChain() {
+	dropped, found := w.t.queue.toKey()
+	for _, d := range dropped {
+		w.t.st.FrameDrops.NeedKey++
+		w.t.asm.recycle(d)
+	}
+	if !found {
+		w.t.asm.breakChain()
+		signal(w.t.control)
+	}
+}
+
+// plan collects who is due for the present picture, one job for each set of options, and reports whether there are any. t.mu is held.
+func (w *worker) plan() bool {
+	w.jobs = w.jobs[:0]
+	if w.at.n == 0 || !w.t.asm.active {
+		return false
+	}
+	at := w.at.receivedAt
+	backlog := w.t.queue.n > 0
+	for _, s := range w.t.subs {
+		if s.seen >= w.at.n || !s.sampler.due(at) || backlog && s.sampler.overdue(at) < min(backlogWait, s.sampler.interval) {
+			continue
+		}
+		s.seen = w.at.n
+		s.sampler.took(at)
+		j := w.job(s.key, s.want.Options)
+		j.subs = append(j.subs, s)
+	}
+	for _, r := range w.t.waiters {
+		if r.wants(w.at) && r.tried < w.at.n {
+			r.tried = w.at.n
+			j := w.job(r.key, r.options)
+			j.waiters = append(j.waiters, r)
+		}
+	}
+	return len(w.jobs) > 0
+}
+
+func (w *worker) job(key optionsKey, o EncodeOptions) *job {
+	for i := range w.jobs {
+		if w.jobs[i].key == key {
+			return &w.jobs[i]
+		}
+	}
+	n := len(w.jobs)
+	if n == cap(w.jobs) {
+		w.jobs = append(w.jobs, job{})
+	}
+	w.jobs = w.jobs[:n+1]
+	j := &w.jobs[n]
+	*j = job{key: key, options: o, subs: j.subs[:0], waiters: j.waiters[:0]}
+	return j
+}
+
+// encode makes the planned images and hands them out.
+func (w *worker) encode() {
+	for i := range w.jobs {
+		j := &w.jobs[i]
+		var e encoded
+		err := safely(func() (err error) {
+			if w.enc == nil {
+				if w.enc, err = jpegfast.New(); err != nil {
+					return err
+				}
+			}
+			e, err = encodePicture(w.enc, &w.pic, j.options)
+			return err
+		})
+		w.deliver(j, e, err)
+		clear(j.subs)
+		clear(j.waiters)
+	}
+}
+
+// deliver puts one image into every mailbox that wants it.
+func (w *worker) deliver(j *job, e encoded, err error) {
+	t := w.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.st.CBytes = w.bytes()
+	if err != nil {
+		t.st.EncodeErrors++
+		for _, r := range j.waiters {
+			t.answer(r, nil, err)
+		}
+		return
+	}
+	t.imageSeq++
+	img := &Image{
+		Source: t.cfg.Source, Seq: t.imageSeq, Data: e.data, MIME: j.options.Format.MIME(), Width: e.width, Height: e.height,
+		CapturedAt: w.at.capturedAt, ReceivedAt: w.at.receivedAt, RTPTimestamp: w.at.ts, Black: e.black,
+	}
+	t.st.Encoded++
+	t.st.LastCapturedAt = img.CapturedAt
+	if t.asm.active && t.black != e.black {
+		t.black = e.black
+		signal(t.control)
+	}
+	t.remember(j.key, img)
+	for _, s := range j.subs {
+		t.st.Delivered++
+		if _, was := s.box.Put(img); was {
+			t.st.Superseded++
+		}
+	}
+	for _, r := range j.waiters {
+		if t.answer(r, img, nil) {
+			t.st.Delivered++
+		}
+	}
+}
+
+func (w *worker) bytes() (n int64) {
+	if w.dec != nil {
+		n = w.dec.Bytes()
+	}
+	if w.enc != nil {
+		n += w.enc.Bytes()
+	}
+	return n
+}
+
+func (w *worker) closeDecoder() {
+	w.at = shown{}
+	if w.dec != nil {
+		if err := w.dec.Close(); err != nil {
+			w.t.log.Error("closing decoder", "err", err)
+		}
+		w.dec = nil
+	}
+}
+
+// close frees all C memory; work goes on with new decoders when there is some.
+func (w *worker) close() {
+	if w.dec == nil && w.enc == nil {
+		return
+	}
+	w.closeDecoder()
+	if w.enc != nil {
+		if err := w.enc.Close(); err != nil {
+			w.t.log.Error("closing encoder", "err", err)
+		}
+		w.enc = nil
+	}
+	w.t.mu.Lock()
+	w.t.st.CBytes = 0
+	w.t.mu.Unlock()
+}
