@@ -2,7 +2,7 @@
 import { $, replay, setText } from './dom.js';
 import { RateMeter, Series, bytesText, countText, durationText, rateText, sizeText, sparkPath } from './figures.js';
 
-const HISTORY = 60;
+const HISTORY = 40;
 const STALE_FACTOR = 4; // an image older than this many beats is shown as stale
 
 export class ImageView {

@@ -7,10 +7,12 @@ import { policyWords, sourceWords } from './words.js';
 export function drawLink(now) {
   const sources = now.detail?.sources ?? [];
   drawSourceHop(now, sources);
-  drawLinkHop(now);
+  drawLinkHop(now, sources);
   drawGatewayHop(now, sources);
   drawAgents(now);
   drawSources(sources);
+  setTone($('view-stage'), sources.some((s) => s.state === 'black') ? 'warn' : '');
+  setText($('session-state'), now.detail ? `session ${now.detail.state} · entry ${now.detail.seq}` : '');
 }
 
 function hop(name, tone, state, figures) {
@@ -43,7 +45,7 @@ function said(source, kind = source.name) {
   return note ? `${word}: ${note}` : word;
 }
 
-function drawLinkHop({ publisher, stats }) {
+function drawLinkHop({ publisher, stats }, sources) {
   switch (publisher.state) {
     case 'live': {
       const s = stats ?? {};
@@ -53,7 +55,11 @@ function drawLinkHop({ publisher, stats }) {
     }
     case 'connecting': return hop('link', 'wait', 'connecting', []);
     case 'reconnecting': return hop('link', 'bad', 'reconnecting', [countdown(publisher.retryAt)]);
-    default: return hop('link', 'off', 'no call', []);
+    default: {
+      const other = sources.find((s) => s.state !== 'ended');
+      if (!other) return hop('link', 'off', 'no call', []);
+      return hop('link', other.state === 'stalled' ? 'warn' : 'good', 'call of another publisher', [other.codec, sizeText(other.width, other.height), bitrateText(other.bitrate_bps)].filter((f) => f !== '–'));
+    }
   }
 }
 
@@ -94,10 +100,10 @@ function drawSources(sources) {
     return el('div', { class: 'source', 'data-tone': tone, 'data-source': s.name, 'data-state': s.state },
       el('h3', {}, `${s.name} `, el('span', {}, said(s))),
       el('dl', { class: 'grid' },
-        figure('Codec', s.codec || '–'), figure('Picture', sizeText(s.width, s.height)), figure('Frames / s', rateText(s.fps)), figure('Bitrate', bitrateText(s.bitrate_bps)),
+        figure('Codec', s.codec || '–'), figure('Picture', sizeText(s.width, s.height)), figure('Frames / s', rateText(s.fps)), figure('Bitrate', bitrateText(s.bitrate_bps)), figure('Lost', countText(s.lost)),
         figure('Decode policy', `${policyWords(s.policy)}`, true), figure('Newest picture', Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old` : '–', true),
         figure('Decoded', countText(s.decoded)), figure('Delivered', countText(s.delivered)), figure('Superseded', countText(s.superseded)),
-        figure('Dropped', countText(s.dropped)), figure('Lost', countText(s.lost))));
+        figure('Dropped', countText(s.dropped))));
   }));
 }
 

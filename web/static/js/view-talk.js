@@ -13,7 +13,9 @@ export class TalkView {
     this.nodes = new Map();
     this.session = '';
     $('log-newest').addEventListener('click', () => { this.#toEnd(); this.log.focus(); });
-    this.log.addEventListener('scroll', () => { if (this.#atEnd()) $('log-newest').hidden = true; });
+    this.follow = true; // keeps the newest in sight until the person scrolls up
+    this.log.addEventListener('scroll', () => { this.follow = this.#atEnd(); if (this.follow) $('log-newest').hidden = true; });
+    new ResizeObserver(() => { if (this.follow) this.#toEnd(); }).observe(this.log);
   }
 
   /** Draws a whole conversation; a screen reader is not read all of it. */
@@ -30,7 +32,7 @@ export class TalkView {
 
   /** Draws what one entry changed. */
   update(conversation, { set, removed }) {
-    const follow = this.#atEnd();
+    const follow = this.follow;
     for (const id of removed) {
       this.nodes.get(id)?.remove();
       this.nodes.delete(id);
@@ -77,10 +79,10 @@ export class TalkView {
     const where = imageAddress(part.url, this.session);
     const what = [part.source, part.width && part.height ? `${part.width}×${part.height}` : '', part.captured_at ? `captured ${new Date(part.captured_at).toLocaleTimeString()}` : ''].filter(Boolean).join(' · ');
     if (where.outside) return el('figure', {}, el('figcaption', {}, `Image kept at ${where.outside}, not loaded here${what ? ` · ${what}` : ''}`));
-    const img = el('img', { alt: `Image in the conversation${what ? `: ${what}` : ''}`, decoding: 'async' });
+    const img = el('img', { alt: `Image in the conversation${what ? `: ${what}` : ''}`, decoding: 'async', width: part.width, height: part.height });
     const caption = el('figcaption', {}, what);
     img.addEventListener('error', () => setText(caption, `This image could not be loaded${what ? ` · ${what}` : ''}`));
-    img.addEventListener('load', () => { if (this.#nearEnd(img.clientHeight + NEAR_END)) this.#toEnd(); });
+    img.addEventListener('load', () => { if (this.follow) this.#toEnd(); });
     if (where.src) img.src = where.src;
     else this.load(where.blob).then((src) => { img.src = src; }, () => img.dispatchEvent(new Event('error')));
     return el('figure', {}, img, caption);
@@ -96,15 +98,12 @@ export class TalkView {
     setText($('talk-state'), this.nodes.size ? `${this.nodes.size} ${this.nodes.size === 1 ? 'item' : 'items'}` : '');
   }
 
-  #nearEnd(px) {
-    return this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < px;
-  }
-
   #atEnd() {
-    return this.#nearEnd(NEAR_END);
+    return this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < NEAR_END;
   }
 
   #toEnd() {
+    this.follow = true;
     this.log.scrollTop = this.log.scrollHeight;
     $('log-newest').hidden = true;
   }

@@ -1,0 +1,75 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { ServerError, agentCommand, closeWords, endedTrouble, insecureTrouble, mediaTrouble, policyWords, sentence, serverTrouble, sourceWords } from '../static/js/words.js';
+import { readStats } from '../static/js/stats.js';
+
+test('every camera failure has its own words and says what to do', () => {
+  const names = ['NotAllowedError', 'NotFoundError', 'NotReadableError', 'OverconstrainedError', 'AbortError', 'TypeError', 'SomethingNew'];
+  for (const kind of ['camera', 'screen']) {
+    const said = names.map((name) => mediaTrouble({ name, message: 'why' }, kind));
+    for (const t of said) assert.ok(t.title && t.advice && t.code, JSON.stringify(t));
+    assert.equal(new Set(said.map((t) => t.code)).size, names.length);
+  }
+  assert.equal(mediaTrouble({ name: 'NotReadableError' }, 'camera').code, 'in-use');
+  assert.match(mediaTrouble({ name: 'NotAllowedError' }, 'screen').title, /screen/);
+  assert.equal(endedTrouble('camera').code, 'unplugged');
+  assert.match(insecureTrouble({ port: '8080' }).advice, /http:\/\/localhost:8080\//);
+});
+
+test('the detail of a refusal is shown as the server said it', () => {
+  const busy = serverTrouble(new ServerError(409, { code: 'already_publishing', detail: 'session "demo" is live' }), 'start the call', 'demo');
+  assert.equal(busy.code, 'busy');
+  assert.match(busy.title, /“demo” is already publishing elsewhere/);
+  assert.match(busy.advice, /Session "demo" is live\. /);
+  for (const status of [400, 401, 403, 404, 409, 413, 422, 429, 500, 503]) {
+    const t = serverTrouble(new ServerError(status, { detail: 'exactly this' }), 'start the call', 'demo');
+    assert.match(t.advice, /Exactly this\./, String(status));
+  }
+  assert.match(serverTrouble(new ServerError(502, null), 'start the call', 'demo').advice, /answered 502/);
+  assert.equal(serverTrouble(new TypeError('Failed to fetch'), 'start the call', 'demo').code, 'server-gone');
+});
+
+test('source states and decode policies in words', () => {
+  assert.deepEqual(sourceWords('black', 'camera'), { word: 'camera is black', note: 'covered or muted?', tone: 'warn' });
+  assert.equal(sourceWords('live').tone, 'good');
+  assert.equal(sourceWords('stalled').tone, 'warn');
+  assert.equal(sourceWords('ended').tone, 'off');
+  assert.equal(sourceWords('new-state').word, 'new-state');
+  assert.equal(policyWords('keyframe'), 'key frames on demand');
+  assert.equal(policyWords('auto:full'), 'every frame');
+  assert.equal(policyWords(undefined), '–');
+  assert.equal(policyWords('odd'), 'odd');
+});
+
+test('close codes, sentences, the command to copy', () => {
+  const codes = [1001, 1008, 1009, 1013, 4000, 4004, 4009, 1006];
+  assert.equal(new Set(codes.map(closeWords)).size, codes.length);
+  assert.deepEqual([sentence('no room'), sentence('Why?'), sentence(''), sentence(undefined)], ['No room.', 'Why?', '', '']);
+  assert.equal(agentCommand('http://localhost:8080', 'demo'), 'sightline-agent --session demo');
+  assert.equal(agentCommand('https://media.test', 'demo'), 'sightline-agent --url https://media.test --session demo');
+});
+
+const report = (at, bytes, packets, lost) => [
+  { id: 'c', type: 'codec', mimeType: 'video/VP8' },
+  { id: 'o', type: 'outbound-rtp', kind: 'video', timestamp: at, codecId: 'c', bytesSent: bytes, packetsSent: packets, frameWidth: 640, frameHeight: 480, framesPerSecond: 30 },
+  { id: 'a', type: 'outbound-rtp', kind: 'audio', timestamp: at, bytesSent: 9e9, packetsSent: 9e9 },
+  { id: 'r', type: 'remote-inbound-rtp', kind: 'video', packetsLost: lost, roundTripTime: 0.012 },
+];
+
+test('statistics: rates come from differences, sound is left out', () => {
+  const first = readStats(report(1000, 0, 0, 0));
+  assert.equal(first.bitrate, undefined);
+  const second = readStats(report(2000, 125_000, 100, 5), first);
+  assert.equal(second.bitrate, 1_000_000);
+  assert.equal(second.lossShare, 0.05);
+  assert.equal(second.rttMs, 12);
+  assert.deepEqual([second.codec, second.width, second.height, second.fps], ['VP8', 640, 480, 30]);
+  assert.equal(readStats(report(3000, 250_000, 200, 4), second).lossShare, 0, 'a late report is no negative loss');
+  assert.equal(readStats(report(3000, 10, 5, 0), second).bitrate, undefined, 'a new sender starts over');
+  assert.equal(readStats([]), undefined);
+});
+
+test('statistics without reports from the receiver leave loss open', () => {
+  const s = readStats(report(1000, 0, 0, 0).slice(0, 2));
+  assert.deepEqual([s.lost, s.lossShare, s.rttMs], [undefined, undefined, undefined]);
+});
