@@ -1,24 +1,29 @@
 package chatctx
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // ChatContext is the conversation as the fold of a log's entries: pure and deterministic, so that every replica that has
 // applied the same entries is equal. It is not safe for concurrent use; Clone one per reader.
 type ChatContext struct {
 	seq   uint64
-	nodes []node
-	index map[string]int // item id → place in nodes
+	last  uint64            // place given last
+	nodes []node            // in order of place
+	index map[string]uint64 // item id → place
 }
 
 // node is an item with what the fold remembers of it.
 type node struct {
 	item     Item
+	place    uint64 // rises with each append and stays: where the node is in nodes is found by halving
 	added    uint64 // seq of its append
 	modified uint64 // seq of its last append or update
 }
 
 // New makes an empty ChatContext.
-func New() *ChatContext { return &ChatContext{index: map[string]int{}} }
+func New() *ChatContext { return &ChatContext{index: map[string]uint64{}} }
 
 // Seq is the last entry applied; 0 when none.
 func (c *ChatContext) Seq() uint64 { return c.seq }
@@ -37,11 +42,26 @@ func (c *ChatContext) Items() Items {
 
 // Item finds an item by its id.
 func (c *ChatContext) Item(id string) (Item, bool) {
-	i, ok := c.index[id]
+	i, ok := c.find(id)
 	if !ok {
 		return nil, false
 	}
 	return c.nodes[i].item, true
+}
+
+// find gives where in nodes an item is.
+func (c *ChatContext) find(id string) (int, bool) {
+	place, ok := c.index[id]
+	if !ok {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(c.nodes, place, func(n node, place uint64) int { return cmp.Compare(n.place, place) })
+}
+
+func (c *ChatContext) add(item Item, seq uint64) {
+	c.last++
+	c.index[item.ItemID()] = c.last
+	c.nodes = append(c.nodes, node{item: item, place: c.last, added: seq, modified: seq})
 }
 
 // ItemsFrom is the items whose append has a seq of at least from (inclusive), in order.
@@ -57,22 +77,34 @@ func (c *ChatContext) ItemsFrom(from uint64) Items {
 
 // Clone is an independent copy that shares the immutable items.
 func (c *ChatContext) Clone() *ChatContext {
-	d := &ChatContext{seq: c.seq, nodes: slices.Clone(c.nodes), index: make(map[string]int, len(c.nodes))}
-	for i, n := range d.nodes {
-		d.index[n.item.ItemID()] = i
-	}
-	return d
+	return (&ChatContext{seq: c.seq, last: c.last, nodes: slices.Clone(c.nodes)}).indexed()
 }
 
-// FromSnapshot makes the ChatContext that a snapshot describes. Items of a snapshot count as added at its seq.
-func FromSnapshot(s Snapshot) *ChatContext {
-	c := New()
-	c.seq = s.Seq
-	for _, item := range s.Items {
-		c.index[item.ItemID()] = len(c.nodes)
-		c.nodes = append(c.nodes, node{item: item, added: s.Seq, modified: s.Seq})
+// indexed makes the index of nodes.
+func (c *ChatContext) indexed() *ChatContext {
+	c.index = make(map[string]uint64, len(c.nodes))
+	for _, n := range c.nodes {
+		c.index[n.item.ItemID()] = n.place
 	}
 	return c
+}
+
+// FromSnapshot makes the ChatContext that a snapshot describes. Items of a snapshot count as added at its seq. A snapshot that
+// no conversation can have (an item without an id, or an id twice) is an *Error of kind InvalidArgument.
+func FromSnapshot(s Snapshot) (*ChatContext, error) {
+	if s.Seq == 0 && len(s.Items) > 0 {
+		return nil, fail(InvalidArgument, "snapshot.seq", "a snapshot with items has a seq of at least 1")
+	}
+	c := New()
+	c.seq = s.Seq
+	for i, item := range s.Items {
+		id := item.ItemID()
+		if _, taken := c.index[id]; taken || id == "" {
+			return nil, fail(InvalidArgument, "snapshot.items", "snapshot item %d has the id %q: ids are not empty and occur once", i, id)
+		}
+		c.add(item, s.Seq)
+	}
+	return c, nil
 }
 
 // Snapshot is the state of a conversation at a seq.
@@ -96,27 +128,29 @@ func (c *ChatContext) Apply(e Entry) error {
 			return fail(LogDamaged, "item", "append entry %d has no item", e.Seq)
 		}
 		id := e.Item.ItemID()
-		if _, taken := c.index[id]; taken {
-			return fail(LogDamaged, "item", "entry %d appends item %s a second time", e.Seq, id)
+		if _, taken := c.index[id]; taken || id == "" {
+			return fail(LogDamaged, "item", "entry %d appends item %q: an id is not empty and is not given twice", e.Seq, id)
 		}
-		c.index[id] = len(c.nodes)
-		c.nodes = append(c.nodes, node{item: e.Item, added: e.Seq, modified: e.Seq})
+		c.add(e.Item, e.Seq)
 	case OpUpdate:
-		i, ok := c.index[e.ItemID]
-		if !ok || e.Item == nil {
-			return fail(LogDamaged, "item_id", "entry %d updates item %s, which is not there", e.Seq, e.ItemID)
+		i, ok := c.find(e.ItemID)
+		if !ok {
+			return fail(LogDamaged, "item_id", "entry %d updates item %q, which is not there", e.Seq, e.ItemID)
+		}
+		if e.Item == nil || e.Item.ItemID() != e.ItemID {
+			return fail(LogDamaged, "item", "entry %d updates item %q without being it", e.Seq, e.ItemID)
 		}
 		c.nodes[i].item = e.Item
 		c.nodes[i].modified = e.Seq
 	case OpRemove:
 		if _, ok := c.index[e.ItemID]; !ok {
-			return fail(LogDamaged, "item_id", "entry %d removes item %s, which is not there", e.Seq, e.ItemID)
+			return fail(LogDamaged, "item_id", "entry %d removes item %q, which is not there", e.Seq, e.ItemID)
 		}
 		c.remove(e.ItemID)
 	case OpTruncate:
 		for _, id := range e.Removed {
 			if _, ok := c.index[id]; !ok {
-				return fail(LogDamaged, "removed", "entry %d removes item %s, which is not there", e.Seq, id)
+				return fail(LogDamaged, "removed", "entry %d removes item %q, which is not there", e.Seq, id)
 			}
 		}
 		c.remove(e.Removed...)
@@ -128,33 +162,17 @@ func (c *ChatContext) Apply(e Entry) error {
 }
 
 func (c *ChatContext) remove(ids ...string) {
+	if len(ids) == 1 {
+		i, _ := c.find(ids[0])
+		c.nodes = slices.Delete(c.nodes, i, i+1)
+		delete(c.index, ids[0])
+		return
+	}
 	for _, id := range ids {
 		delete(c.index, id)
 	}
-	kept := c.nodes[:0]
-	for _, n := range c.nodes {
-		id := n.item.ItemID()
-		if _, ok := c.index[id]; ok {
-			c.index[id] = len(kept)
-			kept = append(kept, n)
-		}
-	}
-	clear(c.nodes[len(kept):])
-	c.nodes = kept
-}
-
-// check asserts the invariants; tests call it after every step.
-func (c *ChatContext) check() error {
-	if len(c.index) != len(c.nodes) {
-		return fail(LogDamaged, "", "%d items but %d in the index", len(c.nodes), len(c.index))
-	}
-	for i, n := range c.nodes {
-		if c.index[n.item.ItemID()] != i {
-			return fail(LogDamaged, "", "item %s is not where the index says", n.item.ItemID())
-		}
-		if n.added == 0 || n.added > n.modified || n.modified > c.seq {
-			return fail(LogDamaged, "", "item %s: added %d, modified %d, head %d", n.item.ItemID(), n.added, n.modified, c.seq)
-		}
-	}
-	return nil
+	c.nodes = slices.DeleteFunc(c.nodes, func(n node) bool {
+		_, kept := c.index[n.item.ItemID()]
+		return !kept
+	})
 }

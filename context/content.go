@@ -127,13 +127,13 @@ func unmarshalPart(data []byte) (Part, error) {
 	case "text":
 		var t Text
 		if err := json.Unmarshal(data, &t); err != nil {
-			return nil, badField(err, "content.text")
+			return nil, badField(err, "content", "content.text")
 		}
 		return t, nil
 	case "image":
 		i := ImageContent{Detail: "auto"}
 		if err := json.Unmarshal(data, &i); err != nil {
-			return nil, badField(err, "content.image")
+			return nil, badField(err, "content", "content.captured_at")
 		}
 		return i, i.validate()
 	}
@@ -146,13 +146,19 @@ func (i ImageContent) validate() error {
 	default:
 		return fail(InvalidArgument, "content.detail", `detail %q: allowed are "auto", "low" and "high"`, i.Detail)
 	}
-	if i.Width < 0 || i.Height < 0 {
-		return fail(InvalidArgument, "content.width", "an image's width and height are not negative")
+	if i.Width < 0 {
+		return fail(InvalidArgument, "content.width", "an image's width is not negative")
 	}
-	for _, scheme := range []string{"data:", "http://", "https://", BlobPrefix} {
+	if i.Height < 0 {
+		return fail(InvalidArgument, "content.height", "an image's height is not negative")
+	}
+	if sha, ok := strings.CutPrefix(i.URL, BlobPrefix); ok && validSHA256(sha) {
+		return nil
+	}
+	for _, scheme := range []string{"data:", "http://", "https://"} {
 		if strings.HasPrefix(i.URL, scheme) {
 			return nil
 		}
 	}
-	return fail(InvalidArgument, "content.url", "an image's url is a data: URL, an http(s) URL or %s<sha256>", BlobPrefix)
+	return fail(InvalidArgument, "content.url", "an image's url is a data: URL, an http(s) URL or %s and 64 lower-case hex digits", BlobPrefix)
 }

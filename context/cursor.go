@@ -81,10 +81,13 @@ func (c *Cursor) fill(ctx context.Context) error {
 
 // Grown is a channel that is closed as soon as there is an entry that this cursor has not given.
 func (c *Cursor) Grown() <-chan struct{} {
-	c.log.mu.RLock()
-	defer c.log.mu.RUnlock()
-	if c.log.chat.seq > c.after {
+	c.log.wake.Lock()
+	defer c.log.wake.Unlock()
+	if c.log.head.Load() > c.after {
 		return closedChannel
+	}
+	if c.log.grown == nil {
+		c.log.grown = make(chan struct{})
 	}
 	return c.log.grown
 }
@@ -92,8 +95,11 @@ func (c *Cursor) Grown() <-chan struct{} {
 // Seq is the last entry given.
 func (c *Cursor) Seq() uint64 { return c.after }
 
-// IsClosed reports whether err says that the log was closed.
-func IsClosed(err error) bool { return errors.Is(err, ErrClosed) }
+// IsClosed reports whether err says that the log was closed and read to its end; a store that is closed is another matter.
+func IsClosed(err error) bool {
+	var e *Error
+	return errors.Is(err, ErrClosed) && !errors.As(err, &e)
+}
 
 // closedChannel is a constant in all but syntax.
 var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()

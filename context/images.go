@@ -9,6 +9,7 @@ import (
 	_ "image/jpeg" // header of JPEG
 	_ "image/png"  // header of PNG
 	"net/url"
+	"slices"
 	"strings"
 
 	_ "golang.org/x/image/webp" // header of WebP
@@ -36,10 +37,9 @@ func InspectImage(data []byte) (ImageInfo, error) {
 		return ImageInfo{}, fail(InvalidImage, "url", "the image is empty")
 	}
 	cfg, format, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
-		e := fail(InvalidImage, "url", "the bytes are no JPEG, PNG, GIF or WebP image")
-		e.Cause = err
-		return ImageInfo{}, e
+	// The list, because another package of the program may have taught the image package more formats.
+	if err != nil || !slices.Contains([]string{"jpeg", "png", "gif", "webp"}, format) {
+		return ImageInfo{}, &Error{Kind: InvalidImage, Field: "url", Detail: "the bytes are no JPEG, PNG, GIF or WebP image", Cause: err}
 	}
 	if cfg.Width < 1 || cfg.Height < 1 || cfg.Width > maxImageSide || cfg.Height > maxImageSide || cfg.Width*cfg.Height > maxImagePixels {
 		return ImageInfo{}, fail(InvalidImage, "url", "the image claims %d×%d pixels: allowed are 1 to %d a side and %d in all", cfg.Width, cfg.Height, maxImageSide, maxImagePixels)
@@ -47,8 +47,11 @@ func InspectImage(data []byte) (ImageInfo, error) {
 	return ImageInfo{MIME: "image/" + format, Width: cfg.Width, Height: cfg.Height}, nil
 }
 
-// ParseDataURL takes a data: URL apart (RFC 2397): its media type, "text/plain" when it names none, and its bytes, of which
-// there may be at most maxBytes. The length is checked before anything is decoded.
+// maxMediaType bounds the media type of a data: URL; RFC 6838 §4.2 allows two names of 127.
+const maxMediaType = 255
+
+// ParseDataURL takes a data: URL apart (RFC 2397): its media type in lower case, "text/plain" when it names none, and its
+// bytes, of which there may be at most maxBytes. The length is checked before anything is decoded.
 func ParseDataURL(u string, maxBytes int) (mime string, data []byte, err error) {
 	rest, ok := strings.CutPrefix(u, "data:")
 	if !ok {
@@ -58,40 +61,54 @@ func ParseDataURL(u string, maxBytes int) (mime string, data []byte, err error) 
 	if !ok {
 		return "", nil, fail(InvalidImage, "url", "a data: URL has a comma before its data")
 	}
-	meta, isBase64 := strings.CutSuffix(meta, ";base64")
 	mime, _, _ = strings.Cut(meta, ";")
-	if mime == "" {
+	mime = strings.ToLower(strings.TrimSpace(mime))
+	switch {
+	case mime == "":
 		mime = "text/plain"
+	case len(mime) > maxMediaType || strings.ContainsFunc(mime, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", nil, fail(InvalidImage, "url", "the media type of a data: URL is at most %d printable ASCII characters", maxMediaType)
 	}
-	mime = strings.ToLower(mime)
-	if !isBase64 {
-		text, err := url.PathUnescape(body)
-		if err != nil {
-			return "", nil, fail(InvalidImage, "url", "the data: URL has a broken percent escape")
-		}
-		if len(text) > maxBytes {
-			return "", nil, tooLarge(len(text), maxBytes)
-		}
-		return mime, []byte(text), nil
-	}
-	if n := base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(body, "="))); n > maxBytes {
-		return "", nil, tooLarge(n, maxBytes)
-	}
-	data, err = base64.StdEncoding.DecodeString(body)
-	if err != nil {
-		data, err = base64.RawStdEncoding.DecodeString(body)
+	if encoding := meta[strings.LastIndexByte(meta, ';')+1:]; len(encoding) < len(meta) && strings.EqualFold(strings.TrimSpace(encoding), "base64") {
+		data, err = decodeBase64(body, maxBytes)
+	} else {
+		data, err = decodePercent(body, maxBytes)
 	}
 	if err != nil {
-		return "", nil, fail(InvalidImage, "url", "the data: URL's base64 does not decode")
+		return "", nil, err
 	}
 	return mime, data, nil
+}
+
+// decodeBase64 takes the standard alphabet with its padding, or without.
+func decodeBase64(body string, maxBytes int) ([]byte, error) {
+	digits := strings.TrimRight(body, "=\r\n")
+	if n := base64.RawStdEncoding.DecodedLen(len(digits)); n > maxBytes {
+		return nil, tooLarge(n, maxBytes)
+	}
+	data, err := base64.RawStdEncoding.DecodeString(digits)
+	if err != nil || strings.Count(body[len(digits):], "=") > 2 {
+		return nil, fail(InvalidImage, "url", "the data: URL's base64 does not decode")
+	}
+	return data, nil
+}
+
+func decodePercent(body string, maxBytes int) ([]byte, error) {
+	if n := len(body) - 2*strings.Count(body, "%"); n > maxBytes {
+		return nil, tooLarge(n, maxBytes)
+	}
+	text, err := url.PathUnescape(body)
+	if err != nil {
+		return nil, fail(InvalidImage, "url", "the data: URL has a broken percent escape")
+	}
+	return []byte(text), nil
 }
 
 func tooLarge(n, limit int) error {
 	return fail(TooLarge, "url", "the image has %d bytes: at most %d are allowed", n, limit)
 }
 
-// DataURL makes the data: URL of image bytes.
+// DataURL makes the data: URL of image bytes; mime must have no comma and no semicolon.
 func DataURL(mime string, data []byte) string {
 	return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
@@ -128,14 +145,14 @@ func extractContent(content Content, maxBytes int) (Content, []pendingBlob, []st
 		}
 		declared, data, err := ParseDataURL(img.URL, maxBytes)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, badField(err, "content", "content.url")
 		}
 		info, err := InspectImage(data)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, badField(err, "content", "content.url")
 		}
 		if declared != info.MIME {
-			warnings = append(warnings, fmt.Sprintf("content[%d]: declared %s, stored as what it is: %s", n, declared, info.MIME))
+			warnings = append(warnings, fmt.Sprintf("content[%d]: declared %s, stored as what it is: %s", n, clip(declared), info.MIME))
 		}
 		if blobs == nil {
 			out = append(Content(nil), content...)

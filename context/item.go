@@ -1,8 +1,8 @@
 package chatctx
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"regexp"
 )
 
@@ -40,7 +40,8 @@ const (
 )
 
 // Item is one thing in a conversation. The set is closed: *Message, *FunctionCall, *FunctionCallOutput, *AgentHandoff,
-// *ConfigUpdate, *Summary, *PipelineSwitch. An item is immutable once it is in a log: change it by an update operation.
+// *ConfigUpdate, *Summary, *PipelineSwitch. An item is immutable from the moment it is handed to a log, with all it refers to:
+// it is shared with every reader. Change it by an update operation.
 type Item interface {
 	// ItemID is unique in the session, 1–64 of [A-Za-z0-9_-].
 	ItemID() string
@@ -166,6 +167,9 @@ func (u *ConfigUpdate) validate() error {
 	if u.Instructions == "" && len(u.Tools) == 0 {
 		return fail(InvalidArgument, "instructions", "a config_update changes instructions or tools: give at least one")
 	}
+	if len(u.Tools) > 0 && (!bytes.HasPrefix(bytes.TrimSpace(u.Tools), []byte("[")) || !json.Valid(u.Tools)) {
+		return fail(InvalidArgument, "tools", "tools must be a list")
+	}
 	return nil
 }
 
@@ -198,19 +202,3 @@ var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // ValidID reports whether id may name an item, a session or an agent: 1–64 of [A-Za-z0-9_-].
 func ValidID(id string) bool { return idPattern.MatchString(id) }
-
-// badField turns a decoding error into an Error that names the field.
-func badField(err error, field string) error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	var t *json.UnmarshalTypeError
-	if errors.As(err, &t) {
-		if t.Field != "" {
-			field = t.Field
-		}
-		return fail(InvalidArgument, field, "%s must be a %s, got a JSON %s", field, t.Type, t.Value)
-	}
-	return &Error{Kind: InvalidArgument, Field: field, Detail: field + " does not parse", Cause: err}
-}

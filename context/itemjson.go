@@ -1,6 +1,9 @@
 package chatctx
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // UnmarshalItem reads one item by its type; unknown fields are ignored, an unknown type or a field of the wrong kind is an
 // *Error that names it. The item is not yet validated: Log.Append does that.
@@ -16,9 +19,24 @@ func UnmarshalItem(data []byte) (Item, error) {
 		return nil, fail(InvalidArgument, "item.type", "unknown item type %q: allowed are %s", *head.Type, kindList)
 	}
 	if err := json.Unmarshal(data, item); err != nil {
-		return nil, badField(err, "item")
+		return nil, badField(err, "", "item")
+	}
+	if u, ok := item.(*ConfigUpdate); ok {
+		u.Tools = compactTools(u.Tools)
 	}
 	return item, nil
+}
+
+// compactTools makes a tool list byte for byte what it will be when it is read back from a log; null is no list.
+func compactTools(tools json.RawMessage) json.RawMessage {
+	if string(tools) == "null" {
+		return nil
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, tools) != nil {
+		return tools
+	}
+	return b.Bytes()
 }
 
 const kindList = "message, function_call, function_call_output, handoff, config_update, summary, pipeline_switch"
@@ -58,7 +76,7 @@ func (s Items) MarshalJSON() ([]byte, error) {
 func (s *Items) UnmarshalJSON(data []byte) error {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
-		return err
+		return fail(InvalidArgument, "items", "items must be a list")
 	}
 	items := make(Items, 0, len(raw))
 	for _, r := range raw {

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -27,20 +28,36 @@ type LogConfig struct {
 	MaxImageBytes int // of one image; default DefaultMaxImageBytes
 }
 
-// Log is the one writer of a session's conversation: it gives operations their seq, makes them durable and folds them.
+// Log is the writer of a session's conversation: it gives operations their seq, makes them durable and folds them.
 // It is safe for concurrent use.
 type Log struct {
 	cfg LogConfig
 
-	appending sync.Mutex // held over a whole append: the total order is the order of its holders
+	// turn has one place: who has put a token into it is appending, and the total order is the order of its holders. It is a
+	// channel so that waiting for a slow store ends with the waiter's own context.
+	turn chan struct{}
 
-	mu     sync.RWMutex // guards what follows; never held over I/O
-	chat   *ChatContext
-	acks   map[string]Ack      // op_id → first answer, for the session's life
-	used   map[string]struct{} // item ids ever given, also those removed since
-	calls  map[string]callState
-	grown  chan struct{}       // closed and replaced at every append
+	// mu guards what follows and is never held over I/O. Only the holder of turn writes, so that the holder reads without mu.
+	mu      sync.RWMutex
+	chat    *ChatContext
+	answers map[string]answer   // op_id → first answer, for the session's life
+	removed map[string]struct{} // item ids that were given and are no more
+	calls   map[string]callState
+
+	wake  sync.Mutex    // guards grown
+	grown chan struct{} // closed and forgotten at the next append; nil while nobody waits
+	head  atomic.Uint64 // chat.seq, for followers
+
+	stored sync.Map // SHA-256 → nothing, of images that the store is known to have
+
 	closed chan struct{}
+}
+
+// answer is what is kept of an operation's Ack.
+type answer struct {
+	seq      uint64
+	itemID   string
+	warnings []string
 }
 
 // callState is what the log has of one call_id (G4).
@@ -55,6 +72,9 @@ type Origin struct {
 
 // OpenLog reads what the store has of the session and folds it.
 func OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
+	if !ValidID(cfg.Session) {
+		return nil, fail(InvalidArgument, "session", "session id %q: allowed are 1 to 64 of A-Z, a-z, 0-9, _ and -", cfg.Session)
+	}
 	if cfg.MaxItemBytes == 0 {
 		cfg.MaxItemBytes = DefaultMaxItemBytes
 	}
@@ -62,112 +82,185 @@ func OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 		cfg.MaxImageBytes = DefaultMaxImageBytes
 	}
 	l := &Log{
-		cfg: cfg, chat: New(),
-		acks: map[string]Ack{}, used: map[string]struct{}{}, calls: map[string]callState{},
-		grown: make(chan struct{}), closed: make(chan struct{}),
+		cfg: cfg, turn: make(chan struct{}, 1), chat: New(), closed: make(chan struct{}),
+		answers: map[string]answer{}, removed: map[string]struct{}{}, calls: map[string]callState{},
 	}
+	if err := l.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// catchUp folds what the store has after the head. The caller holds turn, or is alone.
+func (l *Log) catchUp(ctx context.Context) error {
 	for {
-		entries, err := cfg.Store.Read(ctx, cfg.Session, l.chat.Seq(), readBatch)
+		entries, err := l.cfg.Store.Read(ctx, l.cfg.Session, l.chat.seq, readBatch)
 		if err != nil {
-			return nil, unavailable(err)
+			return unavailable(err)
 		}
 		if len(entries) == 0 {
-			return l, nil
+			return nil
 		}
 		for _, e := range entries {
-			if err := l.fold(e); err != nil {
-				return nil, err
+			if err := l.commit(e, nil); err != nil {
+				return err
 			}
 		}
 	}
 }
 
-// fold applies an entry and remembers its ids. The caller holds mu, or is alone.
-func (l *Log) fold(e Entry) error {
-	if err := l.chat.Apply(e); err != nil {
+// Append validates op, makes it durable as the next entry and folds it. It returns the first answer again for a known op_id
+// (G3), and an *Error that changes nothing when op is refused (G12). After EngineUnavailable it is not known whether the store
+// has the entry: sending the same op again gives the answer, and never a second entry.
+//
+// Append takes op.Item and op.Changes over: the caller must not write to them, nor to what they refer to, any more.
+func (l *Log) Append(ctx context.Context, from Origin, op Op) (Ack, error) {
+	if op.ID == "" || len(op.ID) > maxOpIDBytes || !utf8.ValidString(op.ID) {
+		return Ack{}, fail(InvalidArgument, "op_id", "op_id is required: 1 to %d bytes of UTF-8, unique in the session", maxOpIDBytes)
+	}
+	if ack, known := l.known(op.ID); known {
+		return ack, nil
+	}
+	op, blobs, warnings, err := l.takeImages(op)
+	if err != nil {
+		return Ack{}, err
+	}
+	if len(blobs) > 0 { // nothing is stored for an operation that is refused
+		if err := l.rehearse(ctx, from, op); err != nil {
+			return Ack{}, err
+		}
+	}
+	if err := l.storeImages(ctx, op, blobs); err != nil {
+		return Ack{}, err
+	}
+	if err := l.takeTurn(ctx); err != nil {
+		return Ack{}, err
+	}
+	defer l.endTurn()
+	return l.write(ctx, from, op, warnings)
+}
+
+func (l *Log) takeTurn(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return unavailable(ctx.Err())
+	}
+}
+
+func (l *Log) endTurn() { <-l.turn }
+
+// rehearse says whether op would be refused now.
+func (l *Log) rehearse(ctx context.Context, from Origin, op Op) error {
+	if err := l.takeTurn(ctx); err != nil {
 		return err
 	}
-	l.acks[e.OpID] = ackOf(e)
-	if e.Op != OpAppend {
+	defer l.endTurn()
+	if _, known := l.answers[op.ID]; known {
 		return nil
 	}
-	l.used[e.Item.ItemID()] = struct{}{}
-	switch it := e.Item.(type) {
-	case *FunctionCall:
-		l.calls[it.CallID] = callState{called: true, answered: l.calls[it.CallID].answered}
-	case *FunctionCallOutput:
-		l.calls[it.CallID] = callState{called: l.calls[it.CallID].called, answered: true}
-	}
-	return nil
+	_, err := l.plan(from, op)
+	return err
 }
 
-func ackOf(e Entry) Ack {
-	ack := Ack{Seq: e.Seq, ItemID: e.ItemID}
-	if e.Op == OpAppend {
-		ack.ItemID = e.Item.ItemID()
-	}
-	return ack
-}
+// maxStale is how often an append starts again because the store has entries that this Log has not seen: from an append whose
+// answer was lost, or from another writer.
+const maxStale = 8
 
-// Append validates op, makes it durable as the next entry and folds it. It returns the first answer again for a known op_id
-// (G3), and an *Error that changes nothing when op is refused (G12).
-func (l *Log) Append(ctx context.Context, from Origin, op Op) (Ack, error) {
-	if op.ID == "" || len(op.ID) > maxOpIDBytes {
-		return Ack{}, fail(InvalidArgument, "op_id", "op_id is required: 1 to %d bytes, unique in the session", maxOpIDBytes)
+// write plans, stores and commits. The caller holds turn.
+func (l *Log) write(ctx context.Context, from Origin, op Op, warnings []string) (Ack, error) {
+	for range maxStale {
+		if a, known := l.answers[op.ID]; known {
+			return a.ack(true), nil
+		}
+		entry, err := l.plan(from, op)
+		if err != nil {
+			return Ack{}, err
+		}
+		err = l.cfg.Store.Append(ctx, l.cfg.Session, entry)
+		if err == nil {
+			err = l.commit(entry, warnings)
+			return l.answers[op.ID].ack(false), err
+		}
+		if !errors.Is(err, ErrStaleHead) {
+			return Ack{}, unavailable(err)
+		}
+		if err := l.catchUp(ctx); err != nil {
+			return Ack{}, err
+		}
 	}
-	if ack, known := l.known(op.ID); known {
-		return ack, nil
-	}
-	warnings, err := l.prepareImages(ctx, &op)
-	if err != nil {
-		return Ack{}, err
-	}
-	l.appending.Lock()
-	defer l.appending.Unlock()
-	if ack, known := l.known(op.ID); known {
-		return ack, nil
-	}
-	entry, err := l.plan(from, op)
-	if err != nil {
-		return Ack{}, err
-	}
-	if err := l.cfg.Store.Append(ctx, l.cfg.Session, entry); err != nil {
-		return Ack{}, unavailable(err)
-	}
-	ack, err := l.commit(entry)
-	ack.Warnings = warnings
-	return ack, err
+	return Ack{}, unavailable(ErrStaleHead)
 }
 
 func (l *Log) known(opID string) (Ack, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	ack, ok := l.acks[opID]
-	ack.Duplicate = ok
-	return ack, ok
+	a, ok := l.answers[opID]
+	return a.ack(true), ok
 }
 
-func (l *Log) commit(e Entry) (Ack, error) {
+func (a answer) ack(duplicate bool) Ack {
+	return Ack{Seq: a.seq, ItemID: a.itemID, Duplicate: duplicate, Warnings: a.warnings}
+}
+
+// commit folds an entry that the store has and wakes the followers.
+func (l *Log) commit(e Entry, warnings []string) error {
+	if err := l.fold(e, warnings); err != nil {
+		return err
+	}
+	l.head.Store(e.Seq)
+	l.wake.Lock()
+	grown := l.grown
+	l.grown = nil
+	l.wake.Unlock()
+	if grown != nil {
+		close(grown)
+	}
+	return nil
+}
+
+// fold applies an entry and remembers its ids.
+func (l *Log) fold(e Entry, warnings []string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.fold(e); err != nil {
-		return Ack{}, err
+	if err := l.chat.Apply(e); err != nil {
+		return err
 	}
-	close(l.grown)
-	l.grown = make(chan struct{})
-	return l.acks[e.OpID], nil
+	a := answer{e.Seq, e.ItemID, warnings}
+	switch e.Op {
+	case OpAppend:
+		a.itemID = e.Item.ItemID()
+		switch it := e.Item.(type) {
+		case *FunctionCall:
+			l.calls[it.CallID] = callState{called: true, answered: l.calls[it.CallID].answered}
+		case *FunctionCallOutput:
+			l.calls[it.CallID] = callState{called: l.calls[it.CallID].called, answered: true}
+		}
+	case OpRemove:
+		l.removed[e.ItemID] = struct{}{}
+	case OpTruncate:
+		for _, id := range e.Removed {
+			l.removed[id] = struct{}{}
+		}
+	}
+	l.answers[e.OpID] = a
+	return nil
 }
 
-// plan makes the entry that op would become, without changing anything.
+// plan makes the entry that op would become, without changing anything. The caller holds turn.
 func (l *Log) plan(from Origin, op Op) (Entry, error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
 	select {
 	case <-l.closed:
 		return Entry{}, fail(EngineUnavailable, "", "the session's log is closed")
 	default:
 	}
-	e := Entry{Seq: l.chat.Seq() + 1, OpID: op.ID, Author: from.Author, At: At(from.At), Epoch: from.Epoch, Op: op.Kind}
+	e := Entry{Seq: l.chat.seq + 1, OpID: op.ID, Author: from.Author, At: At(from.At), Epoch: from.Epoch, Op: op.Kind}
 	var err error
 	switch op.Kind {
 	case OpAppend:
@@ -198,7 +291,7 @@ func (l *Log) planAppend(item Item) (Item, error) {
 		item = item.withID(uuid.NewString())
 	} else if !ValidID(id) {
 		return nil, fail(InvalidArgument, "id", "id %q: allowed are 1 to 64 of A-Z, a-z, 0-9, _ and -", id)
-	} else if _, taken := l.used[id]; taken {
+	} else if l.used(id) {
 		return nil, fail(DuplicateID, "id", "the item id %s is taken by another op_id: choose another or leave it out", id)
 	}
 	switch it := item.(type) {
@@ -212,6 +305,13 @@ func (l *Log) planAppend(item Item) (Item, error) {
 		}
 	}
 	return item, nil
+}
+
+// used reports whether an item had this id ever.
+func (l *Log) used(id string) bool {
+	_, there := l.chat.index[id]
+	_, gone := l.removed[id]
+	return there || gone
 }
 
 func (l *Log) planUpdate(op Op) (Item, error) {
@@ -229,7 +329,7 @@ func (l *Log) planUpdate(op Op) (Item, error) {
 // touch finds the item that op is about and checks its base_seq: conflicts are per item, so that two agents that change
 // different items never get into each other's way.
 func (l *Log) touch(op Op) (Item, error) {
-	i, ok := l.chat.index[op.ItemID]
+	i, ok := l.chat.find(op.ItemID)
 	if !ok {
 		return nil, fail(NotFound, "item_id", "there is no item %q", op.ItemID)
 	}
@@ -247,102 +347,18 @@ func (l *Log) checkItem(item Item) error {
 	if err := item.validate(); err != nil {
 		return err
 	}
-	if n := itemBytes(item); n > l.cfg.MaxItemBytes {
-		return fail(TooLarge, "item", "the item has %d bytes without its image bytes: at most %d are allowed", n, l.cfg.MaxItemBytes)
-	}
-	return nil
-}
-
-// prepareImages stores the images of op's content and puts references in their place.
-func (l *Log) prepareImages(ctx context.Context, op *Op) ([]string, error) {
-	var blobs []pendingBlob
-	var warnings []string
-	var err error
-	switch {
-	case op.Kind == OpAppend && op.Item != nil:
-		if err := op.Item.validate(); err != nil {
-			return nil, err
-		}
-		op.Item, blobs, warnings, err = extractImages(op.Item, l.cfg.MaxImageBytes)
-		if m, ok := op.Item.(*Message); ok && err == nil {
-			err = l.checkReferences(ctx, m.Content, blobs)
-		}
-	case op.Kind == OpUpdate && op.Changes.Content != nil:
-		var content Content
-		content, blobs, warnings, err = extractContent(*op.Changes.Content, l.cfg.MaxImageBytes)
-		op.Changes.Content = &content
-		if err == nil {
-			err = l.checkReferences(ctx, content, blobs)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range blobs {
-		if err := l.cfg.Store.PutBlob(ctx, l.cfg.Session, b.sha256, b.blob); err != nil {
-			return nil, unavailable(err)
-		}
-	}
-	return warnings, nil
-}
-
-// checkReferences refuses blob URLs that the session's store does not hold: a reader could never resolve them.
-func (l *Log) checkReferences(ctx context.Context, content Content, pending []pendingBlob) error {
-	for _, img := range content.Images() {
-		sha, ok := strings.CutPrefix(img.URL, BlobPrefix)
-		if !ok || slices.ContainsFunc(pending, func(b pendingBlob) bool { return b.sha256 == sha }) {
-			continue
-		}
-		if _, err := l.cfg.Store.GetBlob(ctx, l.cfg.Session, sha); err != nil {
-			if errors.Is(err, ErrNoBlob) {
-				return fail(InvalidImage, "content.url", "this session has no image %s: send it as a data: URL", img.URL)
-			}
-			return unavailable(err)
-		}
-	}
-	return nil
-}
-
-// PutImage stores image bytes and returns the URL that an ImageContent names them by.
-func (l *Log) PutImage(ctx context.Context, data []byte) (url string, info ImageInfo, err error) {
-	if len(data) > l.cfg.MaxImageBytes {
-		return "", ImageInfo{}, tooLarge(len(data), l.cfg.MaxImageBytes)
-	}
-	info, err = InspectImage(data)
-	if err != nil {
-		return "", ImageInfo{}, err
-	}
-	sha := sha256Hex(data)
-	if err := l.cfg.Store.PutBlob(ctx, l.cfg.Session, sha, Blob{MIME: info.MIME, Data: data}); err != nil {
-		return "", ImageInfo{}, unavailable(err)
-	}
-	return BlobPrefix + sha, info, nil
-}
-
-// Blob finds image bytes by the SHA-256 in lower-case hex.
-func (l *Log) Blob(ctx context.Context, sha256 string) (Blob, error) {
-	b, err := l.cfg.Store.GetBlob(ctx, l.cfg.Session, sha256)
-	if errors.Is(err, ErrNoBlob) {
-		return Blob{}, fail(NotFound, "sha256", "this session has no image %s", sha256)
-	}
-	if err != nil {
-		return Blob{}, unavailable(err)
-	}
-	return b, nil
+	return checkTexts(item, l.cfg.MaxItemBytes)
 }
 
 // Head is the seq of the newest entry, 0 when there is none.
-func (l *Log) Head() uint64 {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.chat.Seq()
-}
+func (l *Log) Head() uint64 { return l.head.Load() }
 
-// Chat is a copy of the conversation as it is now.
+// Chat is a copy of the conversation as it is now. Its index is made outside of the lock, so that appends hardly wait.
 func (l *Log) Chat() *ChatContext {
 	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.chat.Clone()
+	c := &ChatContext{seq: l.chat.seq, last: l.chat.last, nodes: slices.Clone(l.chat.nodes)}
+	l.mu.RUnlock()
+	return c.indexed()
 }
 
 // Snapshot is the state now; it is cheaper than Chat.
@@ -352,12 +368,11 @@ func (l *Log) Snapshot() Snapshot {
 	return l.chat.Snapshot()
 }
 
-// Close ends the log: later appends are refused and cursors at the head return ErrClosed. The store stays open.
+// Close ends the log: later appends are refused and cursors at the head return ErrClosed. It waits for the append under way,
+// which is answered first. The store stays open.
 func (l *Log) Close() {
-	l.appending.Lock() // an append under way is answered first
-	defer l.appending.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.turn <- struct{}{}
+	defer l.endTurn()
 	select {
 	case <-l.closed:
 	default:
@@ -370,5 +385,5 @@ func unavailable(err error) error {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &Error{Kind: EngineUnavailable, Detail: "the conversation's store did not answer; what was sent is not recorded: try again with the same op_id", Cause: err}
+	return &Error{Kind: EngineUnavailable, Detail: "the conversation's store did not answer; what was sent may not be recorded: send it again with the same op_id", Cause: err}
 }

@@ -27,12 +27,20 @@ func (s *MemStore) Append(_ context.Context, session string, e Entry) error {
 	if s.closed {
 		return ErrClosed
 	}
-	m := s.session(session)
-	if uint64(len(m.entries))+1 != e.Seq {
+	if m := s.sessions[session]; e.Seq != m.head()+1 {
 		return ErrStaleHead
 	}
+	m := s.session(session)
 	m.entries = append(m.entries, e)
 	return nil
+}
+
+// head is the last seq; it takes the nil that an unknown session is.
+func (m *memSession) head() uint64 {
+	if m == nil {
+		return 0
+	}
+	return uint64(len(m.entries))
 }
 
 func (s *MemStore) session(id string) *memSession {
@@ -52,10 +60,10 @@ func (s *MemStore) Read(_ context.Context, session string, after uint64, limit i
 		return nil, ErrClosed
 	}
 	m := s.sessions[session]
-	if m == nil || after >= uint64(len(m.entries)) {
+	if after >= m.head() {
 		return nil, nil
 	}
-	end := min(after+uint64(max(limit, 0)), uint64(len(m.entries)))
+	end := after + min(uint64(max(limit, 0)), m.head()-after)
 	return m.entries[after:end:end], nil
 }
 
@@ -66,10 +74,7 @@ func (s *MemStore) Head(_ context.Context, session string) (uint64, error) {
 	if s.closed {
 		return 0, ErrClosed
 	}
-	if m := s.sessions[session]; m != nil {
-		return uint64(len(m.entries)), nil
-	}
-	return 0, nil
+	return s.sessions[session].head(), nil
 }
 
 // PutBlob implements Store.

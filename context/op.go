@@ -1,7 +1,10 @@
 package chatctx
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 )
 
 // OpKind is what an operation does to the conversation.
@@ -45,74 +48,93 @@ func (c *Changes) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
 		return fail(InvalidArgument, "changes", "changes must be an object of the fields to replace")
 	}
-	for name, value := range fields {
-		var target any
+	var read Changes
+	for _, name := range slices.Sorted(maps.Keys(fields)) { // sorted: of several faults always the same one is named
+		var err error
 		switch name {
 		case "content":
-			c.Content = &Content{}
-			target = c.Content
+			read.Content, err = change[Content](name, fields[name])
 		case "output":
-			c.Output = new(string)
-			target = c.Output
+			read.Output, err = change[string](name, fields[name])
 		case "is_error":
-			c.IsError = new(bool)
-			target = c.IsError
+			read.IsError, err = change[bool](name, fields[name])
 		case "interrupted":
-			c.Interrupted = new(bool)
-			target = c.Interrupted
+			read.Interrupted, err = change[bool](name, fields[name])
 		case "agent_id":
-			c.AgentID = new(string)
-			target = c.AgentID
+			read.AgentID, err = change[string](name, fields[name])
 		default:
-			return fail(InvalidArgument, "changes."+name, "%s cannot be changed: allowed are content, output, is_error, interrupted and agent_id", name)
+			err = fail(InvalidArgument, "changes."+name, "%s cannot be changed: allowed are content, output, is_error, interrupted and agent_id", name)
 		}
-		if err := json.Unmarshal(value, target); err != nil {
-			return badField(err, "changes."+name)
+		if err != nil {
+			return err
 		}
 	}
+	*c = read
 	return nil
+}
+
+func change[T any](name string, data json.RawMessage) (*T, error) {
+	if string(data) == "null" {
+		return nil, fail(InvalidArgument, "changes."+name, "changes.%s must not be null: leave it out to keep what is there", name)
+	}
+	value := new(T)
+	if err := json.Unmarshal(data, value); err != nil {
+		return nil, badField(err, "changes", "changes."+name)
+	}
+	return value, nil
 }
 
 // apply makes the changed copy of item, or says which change does not fit its kind.
 func (c Changes) apply(item Item) (Item, error) {
-	misfit := func(field string) error {
-		return fail(InvalidArgument, "changes."+field, "a %s has no %s to change", item.Kind(), field)
-	}
 	if c == (Changes{}) {
 		return nil, fail(InvalidArgument, "changes", "changes is empty: give at least one field to replace")
 	}
+	rest := c // what item's kind does not take
+	var changed Item
 	switch old := item.(type) {
 	case *Message:
-		if c.Output != nil || c.IsError != nil {
-			return nil, misfit("output")
-		}
 		m := *old
-		setIf(&m.Content, c.Content)
-		setIf(&m.Interrupted, c.Interrupted)
-		setIf(&m.AgentID, c.AgentID)
-		return &m, m.validate()
+		setIf(&m.Content, &rest.Content)
+		setIf(&m.Interrupted, &rest.Interrupted)
+		setIf(&m.AgentID, &rest.AgentID)
+		changed = &m
 	case *FunctionCall:
-		if c.Output != nil || c.IsError != nil || c.Content != nil || c.Interrupted != nil {
-			return nil, misfit("content")
-		}
 		f := *old
-		setIf(&f.AgentID, c.AgentID)
-		return &f, nil
+		setIf(&f.AgentID, &rest.AgentID)
+		changed = &f
 	case *FunctionCallOutput:
-		if c.Content != nil || c.Interrupted != nil || c.AgentID != nil {
-			return nil, misfit("content")
-		}
 		o := *old
-		setIf(&o.Output, c.Output)
-		setIf(&o.IsError, c.IsError)
-		return &o, nil
+		setIf(&o.Output, &rest.Output)
+		setIf(&o.IsError, &rest.IsError)
+		changed = &o
 	}
-	return nil, misfit("content")
+	if field := rest.first(); field != "" {
+		return nil, fail(InvalidArgument, "changes."+field, "a %s has no %s to change", item.Kind(), field)
+	}
+	return changed, nil
 }
 
-func setIf[T any](field *T, value *T) {
-	if value != nil {
-		*field = *value
+// first names a change that is set, "" when none is.
+func (c Changes) first() string {
+	switch {
+	case c.Content != nil:
+		return "content"
+	case c.Output != nil:
+		return "output"
+	case c.IsError != nil:
+		return "is_error"
+	case c.Interrupted != nil:
+		return "interrupted"
+	case c.AgentID != nil:
+		return "agent_id"
+	}
+	return ""
+}
+
+// setIf replaces field by what change points to and takes the change away.
+func setIf[T any](field *T, change **T) {
+	if *change != nil {
+		*field, *change = **change, nil
 	}
 }
 
@@ -139,7 +161,7 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &aux); err != nil {
 		return err
 	}
-	if len(aux.Item) == 0 {
+	if len(aux.Item) == 0 || bytes.Equal(aux.Item, []byte("null")) {
 		return nil
 	}
 	item, err := UnmarshalItem(aux.Item)
@@ -152,5 +174,5 @@ type Ack struct {
 	Seq       uint64   // of its entry
 	ItemID    string   // the item touched, "" for truncate
 	Duplicate bool     // the op_id was known: this is the first answer again
-	Warnings  []string // what was accepted but not as it was sent
+	Warnings  []string // what was accepted but not as it was sent; not kept over a restart
 }

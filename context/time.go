@@ -2,7 +2,6 @@ package chatctx
 
 import (
 	"bytes"
-	"fmt"
 	"time"
 )
 
@@ -23,15 +22,16 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// UnmarshalJSON reads any RFC 3339 time.
+// UnmarshalJSON reads any RFC 3339 time of the years 1 to 9999 in UTC, which are those that can be written again.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	if bytes.Equal(data, []byte("null")) {
 		return nil
 	}
 	parsed, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(data))
-	if err != nil {
-		return fmt.Errorf("%s is no RFC 3339 time", data)
+	at := At(parsed)
+	if err != nil || at.Year() < 1 || at.Year() > 9999 {
+		return fail(InvalidArgument, "", "%s is no RFC 3339 time", string(data))
 	}
-	*t = At(parsed)
+	*t = at
 	return nil
 }

@@ -1,8 +1,11 @@
 package chatctx
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // ContextMessage is one message of the seeds' transport format. It has no place for a tool role, handoffs, times or agents:
@@ -56,40 +59,74 @@ func ToContextMessages(items Items) []ContextMessage {
 }
 
 // FromContextMessages reads a transport list (JSON; null is an empty one) into items. As the seeds say, an unknown role
-// becomes user; each such case is reported in warnings. Missing ids stay empty.
+// becomes user; what is taken otherwise than it was sent, or left out, is reported in warnings. Missing ids stay empty: a
+// message that only calls tools gives its id to its first call. Memory is linear in the input, which the caller bounds.
 func FromContextMessages(data []byte) (items Items, warnings []string, err error) {
-	var list []wireMessage
+	var list []json.RawMessage
 	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, nil, badField(err, "messages")
+		return nil, nil, fail(InvalidArgument, "messages", "messages must be a list of messages, or null")
 	}
-	items = Items{}
-	for n, m := range list {
-		role := m.Role
-		if !role.valid() {
-			warnings = append(warnings, fmt.Sprintf("messages[%d]: unknown role %q taken as user", n, m.Role))
-			role = RoleUser
+	r := transportReader{items: Items{}}
+	for n, raw := range list {
+		r.at = fmt.Sprintf("messages[%d]", n)
+		var m *wireMessage
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return nil, nil, badField(err, r.at, r.at)
 		}
-		if m.ToolCallID != "" {
-			items = append(items, &FunctionCallOutput{ID: m.MessageID, CallID: m.ToolCallID, Output: string(m.Content)})
-			continue
+		if m == nil {
+			return nil, nil, fail(InvalidArgument, r.at, "%s must be an object, got null", r.at)
 		}
-		if m.Content != "" || len(m.Images) > 0 || len(m.ToolCalls) == 0 {
-			content := TextContent(string(m.Content))
-			for _, img := range m.Images {
-				content = append(content, ImageContent(img))
-			}
-			items = append(items, &Message{ID: m.MessageID, Role: role, Content: content})
-		}
-		for _, c := range m.ToolCalls {
-			items = append(items, &FunctionCall{CallID: c.CallID, Name: c.Name, Arguments: c.Arguments})
-		}
+		r.read(m)
 	}
-	return items, warnings, nil
+	return r.items, r.warnings, nil
+}
+
+type transportReader struct {
+	items    Items
+	at       string // the message being read, for warnings
+	warnings []string
+}
+
+func (r *transportReader) warn(format string, args ...any) {
+	r.warnings = append(r.warnings, r.at+": "+fmt.Sprintf(format, args...))
+}
+
+func (r *transportReader) read(m *wireMessage) {
+	role := Role(m.Role)
+	if !role.valid() {
+		r.warn("unknown role %q taken as user", clip(string(m.Role)))
+		role = RoleUser
+	}
+	if m.ToolCallID != "" {
+		if len(m.Images) > 0 || len(m.ToolCalls) > 0 {
+			r.warn("a tool's result has no images and no calls: left out")
+		}
+		r.items = append(r.items, &FunctionCallOutput{ID: m.MessageID, CallID: m.ToolCallID, Output: string(m.Content)})
+		return
+	}
+	callsOnly := m.Content == "" && len(m.Images) == 0 && len(m.ToolCalls) > 0
+	if !callsOnly {
+		content := TextContent(string(m.Content))
+		for _, img := range m.Images {
+			content = append(content, ImageContent(img))
+		}
+		r.items = append(r.items, &Message{ID: m.MessageID, Role: role, Content: content})
+	}
+	if role != RoleAssistant && len(m.ToolCalls) > 0 {
+		r.warn("tool calls of a %s message taken as the assistant's", role)
+	}
+	for n, c := range m.ToolCalls {
+		call := &FunctionCall{CallID: c.CallID, Name: c.Name, Arguments: c.Arguments}
+		if callsOnly && n == 0 {
+			call.ID = m.MessageID
+		}
+		r.items = append(r.items, call)
+	}
 }
 
 // wireMessage reads the forms that ContextMessage may come in from elsewhere.
 type wireMessage struct {
-	Role       Role         `json:"role"`
+	Role       looseText    `json:"role"`
 	Content    looseText    `json:"content"`
 	MessageID  string       `json:"message_id"`
 	Images     []looseImage `json:"images"`
@@ -105,10 +142,15 @@ func (t *looseText) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		s = string(data)
+	if json.Unmarshal(data, &s) == nil {
+		*t = looseText(s)
+		return nil
 	}
-	*t = looseText(s)
+	var b bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		return err
+	}
+	*t = looseText(strings.ToValidUTF8(b.String(), "\uFFFD"))
 	return nil
 }
 
@@ -129,12 +171,10 @@ func (i *looseImage) UnmarshalJSON(data []byte) error {
 		} `json:"image_url"`
 	}
 	if err := json.Unmarshal(data, &form); err != nil {
-		return err
+		return badField(err, "images", "images")
 	}
-	i.URL = form.URL + form.ImageURL.URL
-	if d := form.Detail + form.ImageURL.Detail; d != "" {
-		i.Detail = d
-	}
+	i.URL = cmp.Or(form.URL, form.ImageURL.URL)
+	i.Detail = cmp.Or(form.Detail, form.ImageURL.Detail, "auto")
 	return nil
 }
 
@@ -154,15 +194,12 @@ func (c *looseCall) UnmarshalJSON(data []byte) error {
 		} `json:"function"`
 	}
 	if err := json.Unmarshal(data, &form); err != nil {
-		return err
+		return badField(err, "tool_calls", "tool_calls")
 	}
 	*c = looseCall{
-		Name:      form.Name + form.Function.Name,
-		Arguments: string(form.Arguments) + form.ArgumentsJSON + string(form.Function.Arguments),
-		CallID:    form.CallID,
-	}
-	if c.CallID == "" {
-		c.CallID = form.ID
+		Name:      cmp.Or(form.Name, form.Function.Name),
+		Arguments: cmp.Or(string(form.Arguments), form.ArgumentsJSON, string(form.Function.Arguments)),
+		CallID:    cmp.Or(form.CallID, form.ID),
 	}
 	return nil
 }

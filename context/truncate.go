@@ -1,16 +1,23 @@
 package chatctx
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Truncation keeps what a model needs: instructions (system and developer messages, config updates), handoffs, summaries and
-// the newest user message stay; a call and its output go together or not at all; the oldest go first.
+// the newest user message stay; a call and its output go together or not at all, so a call without its output stays; the
+// oldest go first.
 
-// planTruncate lists the ids to remove so that at most maxItems items and maxTokens estimated tokens stay, as far as what is
-// protected allows. nil = no limit.
+// planTruncate lists the ids to remove, in the order of items, so that at most maxItems items and maxTokens estimated tokens
+// stay, as far as what is protected allows. nil = no limit.
 func planTruncate(items Items, maxItems, maxTokens *int) ([]string, error) {
-	for field, limit := range map[string]*int{"max_items": maxItems, "max_tokens": maxTokens} {
-		if limit != nil && *limit <= 0 {
-			return nil, fail(InvalidArgument, field, "%s must be at least 1; leave it out for no limit", field)
+	for _, limit := range []struct {
+		field string
+		value *int
+	}{{"max_items", maxItems}, {"max_tokens", maxTokens}} {
+		if limit.value != nil && *limit.value <= 0 {
+			return nil, fail(InvalidArgument, limit.field, "%s must be at least 1; leave it out for no limit", limit.field)
 		}
 	}
 	if maxItems == nil && maxTokens == nil {
@@ -23,16 +30,21 @@ func planTruncate(items Items, maxItems, maxTokens *int) ([]string, error) {
 	over := func() bool {
 		return maxItems != nil && count > *maxItems || maxTokens != nil && tokens > *maxTokens
 	}
-	var removed []string
+	var places []int
 	for _, unit := range removable(items) {
 		if !over() {
 			break
 		}
 		for _, i := range unit {
-			removed = append(removed, items[i].ItemID())
+			places = append(places, i)
 			count--
 			tokens -= itemTokens(items[i])
 		}
+	}
+	slices.Sort(places)
+	var removed []string
+	for _, i := range places {
+		removed = append(removed, items[i].ItemID())
 	}
 	return removed, nil
 }
@@ -61,12 +73,12 @@ func removable(items Items) [][]int {
 				groups = append(groups, []int{i})
 			}
 		case *FunctionCall:
-			if pairs[it.CallID][0] == i {
-				groups = append(groups, pairs[it.CallID])
+			if pair := pairs[it.CallID]; len(pair) > 1 && pair[0] == i {
+				groups = append(groups, pair)
 			}
 		case *FunctionCallOutput:
-			if pairs[it.CallID][0] == i {
-				groups = append(groups, pairs[it.CallID])
+			if pair := pairs[it.CallID]; pair[0] == i {
+				groups = append(groups, pair)
 			}
 		case *PipelineSwitch:
 			groups = append(groups, []int{i})

@@ -1,0 +1,106 @@
+package chatctx
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Truncate keeps at most maxItems items and maxTokens estimated tokens (nil = no limit), as a context.truncate operation does:
+// instructions, handoffs, summaries and the newest user message stay, a call and its output go together, the oldest go first.
+func (s Items) Truncate(maxItems, maxTokens *int) (Items, error) {
+	removed, err := planTruncate(s, maxItems, maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	gone := make(map[string]bool, len(removed))
+	for _, id := range removed {
+		gone[id] = true
+	}
+	kept := make(Items, 0, len(s)-len(removed))
+	for _, item := range s {
+		if !gone[item.ItemID()] {
+			kept = append(kept, item)
+		}
+	}
+	return kept, nil
+}
+
+// Inline puts data: URLs in the place of blob references; the items are copied where they change.
+func Inline(ctx context.Context, log *Log, items Items) (Items, error) {
+	out := make(Items, len(items))
+	for n, item := range items {
+		out[n] = item
+		m, ok := item.(*Message)
+		if !ok {
+			continue
+		}
+		content := append(Content(nil), m.Content...)
+		for k, part := range content {
+			img, ok := part.(ImageContent)
+			if !ok {
+				continue
+			}
+			sha, ok := strings.CutPrefix(img.URL, BlobPrefix)
+			if !ok {
+				continue
+			}
+			blob, err := log.Blob(ctx, sha)
+			if err != nil {
+				return nil, err
+			}
+			img.URL = DataURL(blob.MIME, blob.Data)
+			content[k] = img
+		}
+		c := *m
+		c.Content = content
+		out[n] = &c
+	}
+	return out, nil
+}
+
+// Transcript is the conversation for a person to read, one line an item; text is quoted where it has line breaks.
+func Transcript(items Items) string {
+	var b strings.Builder
+	for _, item := range items {
+		switch it := item.(type) {
+		case *Message:
+			who := string(it.Role)
+			if it.AgentID != "" {
+				who += " (" + it.AgentID + ")"
+			}
+			fmt.Fprintf(&b, "%s: %s", who, oneLine(it.Content.Text()))
+			for _, img := range it.Content.Images() {
+				fmt.Fprintf(&b, " [image %s %d×%d]", img.Source, img.Width, img.Height)
+			}
+			if it.Interrupted {
+				b.WriteString(" [interrupted]")
+			}
+			b.WriteByte('\n')
+		case *FunctionCall:
+			fmt.Fprintf(&b, "[tool call] %s(%s)\n", it.Name, oneLine(it.Arguments))
+		case *FunctionCallOutput:
+			kind := "result"
+			if it.IsError {
+				kind = "error"
+			}
+			fmt.Fprintf(&b, "[tool %s] %s -> %s\n", kind, it.Name, oneLine(it.Output))
+		case *AgentHandoff:
+			fmt.Fprintf(&b, "[handoff] %s to %s: %s\n", it.FromAgent, it.ToAgent, oneLine(it.Reason))
+		case *ConfigUpdate:
+			fmt.Fprintf(&b, "[config] %s\n", oneLine(it.Instructions))
+		case *Summary:
+			fmt.Fprintf(&b, "[summary of %d to %d] %s\n", it.Covers[0], it.Covers[1], oneLine(it.Text))
+		case *PipelineSwitch:
+			fmt.Fprintf(&b, "[switch %s] %s to %s\n", it.State, it.From, it.To)
+		}
+	}
+	return b.String()
+}
+
+func oneLine(s string) string {
+	if strings.ContainsAny(s, "\r\n") {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
+}
