@@ -284,7 +284,7 @@ func DecodeBinary(message []byte) (t Type, header, payload []byte, err error) {
 	return t, header, payload, err
 }
 
-// TypeOf reads the type of a JSON message. It is an error when data is no JSON object or has no type.
+// TypeOf reads the type of a JSON message. It is an error when data is no JSON object, ErrNoType when it has no type.
 func TypeOf(data []byte) (Type, error) {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return "", errors.New("a message is a JSON object")
@@ -292,11 +292,19 @@ func TypeOf(data []byte) (Type, error) {
 	var head struct {
 		Type *Type `json:"type"`
 	}
-	if err := json.Unmarshal(data, &head); err != nil {
+	err := json.Unmarshal(data, &head)
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		return "", ErrNoType
+	}
+	if err != nil {
 		return "", fmt.Errorf("the message is no valid JSON object: %w", err)
 	}
 	if head.Type == nil {
-		return "", errors.New("the message has no type")
+		return "", ErrNoType
 	}
 	return *head.Type, nil
 }
+
+// ErrNoType says that a message is a JSON object, but one whose type is missing or no string.
+var ErrNoType = errors.New("the message has no type, or one that is no string")

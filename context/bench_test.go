@@ -1,0 +1,85 @@
+package chatctx
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BenchmarkAppend is what the log itself costs, over the memory store. Items and op ids are made before the clock starts.
+// With followers the machine also does their work; the writer waits for none of it.
+func BenchmarkAppend(b *testing.B) {
+	for _, followers := range []int{0, 64} {
+		b.Run(fmt.Sprintf("followers=%d", followers), func(b *testing.B) { benchmarkAppend(b, followers) })
+	}
+}
+
+func benchmarkAppend(b *testing.B, followers int) {
+	log := mustOpen(b, NewMemStore())
+	ctx, cancel := context.WithCancel(b.Context())
+	var wg sync.WaitGroup
+	for range followers {
+		cursor, err := log.Follow(0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		wg.Go(func() {
+			for {
+				if _, err := cursor.Next(ctx); err != nil {
+					return
+				}
+			}
+		})
+	}
+	ops := make([]Op, b.N)
+	for i := range ops {
+		id := strconv.Itoa(i)
+		ops[i] = Op{ID: "op" + id, Kind: OpAppend, Item: &Message{ID: id, Role: RoleUser, Content: TextContent("how far is it to the station?")}}
+	}
+	from := Origin{Author: "caller", At: time.Unix(1, 0)}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range ops {
+		if _, err := log.Append(ctx, from, ops[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	cancel()
+	wg.Wait()
+}
+
+// BenchmarkFold10000 folds ten thousand entries: mostly messages, and the updates, removals and calls of a long session.
+func BenchmarkFold10000(b *testing.B) {
+	var entries []Entry
+	chat := New()
+	for seq := uint64(1); seq <= 10000; seq++ {
+		e := Entry{Seq: seq, OpID: fmt.Sprint("op", seq), Op: OpAppend}
+		switch {
+		case seq%10 == 9:
+			old := chat.Items()[chat.Len()/2].(*Message)
+			e.Op, e.ItemID, e.Item = OpUpdate, old.ID, &Message{ID: old.ID, Role: RoleUser, Content: TextContent("changed")}
+		case seq%50 == 0:
+			e.Op, e.ItemID = OpRemove, chat.Items()[chat.Len()/3].ItemID()
+		default:
+			e.Item = &Message{ID: fmt.Sprint("item-", seq), Role: RoleUser, Content: TextContent("how far is it to the station?")}
+		}
+		if err := chat.Apply(e); err != nil {
+			b.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		c := New()
+		for i := range entries {
+			if err := c.Apply(entries[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gorilla/websocket"
+	"golang.org/x/time/rate"
+
+	chatctx "sightline/context"
+	"sightline/gateway/problem"
+	"sightline/gateway/wire"
+)
+
+// Bounds of an agent socket.
+const (
+	helloTimeout   = 10 * time.Second
+	pingEvery      = 15 * time.Second
+	silenceTimeout = 45 * time.Second // no pong and no message for so long: gone
+	writeTimeout   = 30 * time.Second // one write that cannot finish for so long: 1013
+	closeTimeout   = 2 * time.Second  // for the close frame, then the socket is cut
+	answerQueue    = 16
+	maxRequests    = 4 // image requests under way on one socket
+	entriesAtOnce  = 64
+	wantAudioRates = "16000, 24000 and 48000"
+)
+
+// agent is one program attached to a session by WebSocket. Two goroutines own it: read and write; write is the socket's only
+// writer.
+type agent struct {
+	session  *Session
+	id       string
+	conn     *websocket.Conn
+	logger   *slog.Logger
+	limiter  *rate.Limiter
+	attached time.Time
+
+	ctx    context.Context // of this connection, ends when either goroutine does; carried here because both need it
+	cancel context.CancelCauseFunc
+
+	answers  chan outgoing // from read and image requests to write; when full, read waits and so does the client
+	requests chan struct{} // a token per image request under way
+	wake     chan struct{} // capacity 1: images, sources or wishes changed
+
+	mu      sync.Mutex
+	want    wire.Want
+	rewant  bool
+	changed map[string]bool // sources whose state has not been told yet
+
+	seq        atomic.Uint64 // last entry sent
+	superseded atomic.Uint64 // images replaced before they were sent
+}
+
+// outgoing is one message for write: text, or an image with its request.
+type outgoing struct {
+	text      []byte
+	image     *seenImage
+	requestID string
+}
+
+// closeReason is why a socket is closed by us; it is the cancel cause of the agent's context.
+type closeReason struct {
+	code int
+	text string
+	bye  bool // say bye first
+}
+
+func (c *closeReason) Error() string { return c.text }
+
+// serveAgent runs one upgraded socket to its end.
+func (s *Session) serveAgent(conn *websocket.Conn, maxMessage int) {
+	conn.SetReadLimit(int64(maxMessage))
+	hello, err := readHello(conn, s.cfg)
+	if err != nil {
+		refuseHello(conn, err)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	a := &agent{
+		session: s, id: hello.AgentID, conn: conn, logger: s.logger.With(keyAgent, hello.AgentID),
+		limiter:  rate.NewLimiter(rate.Limit(s.cfg.OpsPerSecond), 2*s.cfg.OpsPerSecond),
+		attached: time.Now(), ctx: ctx, cancel: cancel,
+		answers: make(chan outgoing, answerQueue), requests: make(chan struct{}, maxRequests), wake: make(chan struct{}, 1),
+		want: hello.Want, changed: map[string]bool{},
+	}
+	if !s.addAgent(a) {
+		closeSocket(conn, &closeReason{code: wire.CloseNoSession, text: "the session has ended"})
+		return
+	}
+	defer s.removeAgent(a)
+	a.logger.Info("agent attached")
+	a.run(hello)
+	a.logger.Info("agent detached", keyReason, context.Cause(ctx).Error())
+}
+
+// run reads and writes until either ends, then closes the socket.
+func (a *agent) run(hello wire.Hello) {
+	var loops sync.WaitGroup
+	wrote := make(chan struct{})
+	loops.Go(func() { a.cancel(a.read()) })
+	loops.Go(func() {
+		defer close(wrote)
+		a.cancel(a.write(hello))
+	})
+	<-a.ctx.Done()
+	var reason *closeReason
+	if errors.As(context.Cause(a.ctx), &reason) {
+		select {
+		case <-wrote: // what was under way, and the bye, come before the close
+		case <-time.After(closeTimeout):
+		}
+		closeSocket(a.conn, reason)
+	}
+	_ = a.conn.Close() // ends whichever loop still hangs on the socket
+	loops.Wait()
+	for range maxRequests { // image requests still under way see ctx and return
+		a.requests <- struct{}{}
+	}
+}
+
+// leave asks the agent's goroutines to end with a bye; it does not wait.
+func (a *agent) leave(reason string) {
+	code := wire.CloseNoSession
+	if reason == reasonDrain {
+		code = wire.CloseDrain
+	}
+	a.cancel(&closeReason{code: code, text: reason, bye: true})
+}
+
+// sourceChanged is told by the media side and must not wait.
+func (a *agent) sourceChanged(name string) {
+	a.mu.Lock()
+	a.changed[name] = true
+	a.mu.Unlock()
+	a.poke()
+}
+
+func (a *agent) poke() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // write has yet to see the last poke, and looks at everything when it does
+	}
+}
+
+// addAgent makes a one of the session's; an older socket of the same agent_id is closed.
+func (s *Session) addAgent(a *agent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.tasks.Add(1)
+	if old := s.agents[a.id]; old != nil {
+		old.cancel(&closeReason{code: wire.CloseReplaced, text: "replaced by a newer connection of the same agent_id"})
+	}
+	s.agents[a.id] = a
+	s.touchLocked(time.Now())
+	return true
+}
+
+func (s *Session) removeAgent(a *agent) {
+	s.mu.Lock()
+	if s.agents[a.id] == a {
+		delete(s.agents, a.id)
+	}
+	s.touchLocked(time.Now())
+	s.mu.Unlock()
+	s.tasks.Done()
+}
+
+// readHello waits for the first message, which must be a hello.
+func readHello(conn *websocket.Conn, cfg Config) (wire.Hello, error) {
+	var hello wire.Hello
+	_ = conn.SetReadDeadline(time.Now().Add(helloTimeout))
+	kind, data, err := conn.ReadMessage()
+	if err != nil {
+		return hello, readProblem(err)
+	}
+	if kind == websocket.TextMessage && !utf8.Valid(data) {
+		return hello, &closeReason{code: wire.CloseInvalidUTF8, text: "a text message is not valid UTF-8"}
+	}
+	t, err := wire.TypeOf(data)
+	if kind != websocket.TextMessage || err != nil || t != wire.TypeHello {
+		return hello, &closeReason{code: wire.CloseProtocolError, text: "the first message must be a hello in JSON"}
+	}
+	if err := decode(data, &hello); err != nil {
+		return hello, err
+	}
+	if !chatctx.ValidID(hello.AgentID) {
+		return hello, problem.New(problem.InvalidArgument, "agent_id %q: allowed are 1 to 64 of A-Z, a-z, 0-9, _ and -", hello.AgentID).WithField("agent_id")
+	}
+	return hello, checkWant(hello.Want, cfg)
+}
+
+// refuseHello answers a first message that cannot be taken: an error that names the field, then the close.
+func refuseHello(conn *websocket.Conn, err error) {
+	var reason *closeReason
+	if !errors.As(err, &reason) {
+		p := problem.From(err)
+		_ = conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+		_ = conn.WriteJSON(errorMessage(p, "", ""))
+		reason = &closeReason{code: wire.CloseProtocolError, text: "hello refused: " + p.Detail}
+	}
+	closeSocket(conn, reason)
+	_ = conn.Close()
+}
+
+// checkWant refuses wishes that cannot be met.
+func checkWant(w wire.Want, cfg Config) error {
+	if len(w.Images) > maxSources {
+		return problem.New(problem.InvalidArgument, "want.images has %d entries: at most %d are allowed", len(w.Images), maxSources).WithField("want.images")
+	}
+	for _, img := range w.Images {
+		if img.Source == "" {
+			return problem.New(problem.InvalidArgument, `want.images.source is required: a source's name, or "*" for each`).WithField("want.images.source")
+		}
+		if !(img.FPS > 0 && img.FPS <= cfg.MaxImageFPS) {
+			return problem.New(problem.InvalidArgument, "want.images.fps %v: allowed is above 0 up to %v", img.FPS, cfg.MaxImageFPS).WithField("want.images.fps")
+		}
+		if _, err := encodeOptions(img.Encode); err != nil {
+			p := problem.From(err)
+			return p.WithField("want.images." + p.Field)
+		}
+	}
+	if a := w.Audio; a != nil && a.In && a.Rate != 16000 && a.Rate != 24000 && a.Rate != 48000 {
+		return problem.New(problem.InvalidArgument, "want.audio.rate %d: allowed are %s", a.Rate, wantAudioRates).WithField("want.audio.rate")
+	}
+	return nil
+}
+
+// readProblem tells what a failed read means for the socket.
+func readProblem(err error) error {
+	var closed *websocket.CloseError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, websocket.ErrReadLimit):
+		return &closeReason{code: wire.CloseTooBig, text: "the message is over the size limit"}
+	case errors.As(err, &closed):
+		return closed
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return &closeReason{code: wire.CloseProtocolError, text: "nothing was heard in time"}
+	}
+	return err
+}
+
+// closeSocket sends a close frame, as far as the peer takes it.
+func closeSocket(conn *websocket.Conn, reason *closeReason) {
+	text := reason.text
+	if len(text) > 120 { // RFC 6455 §5.5: a control frame has at most 125 bytes, 2 of them the code
+		text = text[:120]
+		for !utf8.ValidString(text) {
+			text = text[:len(text)-1]
+		}
+	}
+	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(reason.code, text), time.Now().Add(closeTimeout))
+}

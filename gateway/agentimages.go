@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"sightline/frames"
+	"sightline/gateway/wire"
+)
+
+// imageFeeds is what one agent follows: one subscription per source that its wishes name. Only the agent's writer uses it.
+type imageFeeds struct {
+	agent  *agent
+	wishes []wire.WantImage
+	feeds  map[*source]*imageFeed
+}
+
+// imageFeed is one subscription to one source's track, with a goroutine that wakes the writer.
+type imageFeed struct {
+	wish    wire.WantImage
+	sub     *frames.Subscription
+	seqBase uint64
+	track   *frames.Track
+	stop    chan struct{}
+	done    sync.WaitGroup
+}
+
+func newImageFeeds(a *agent) *imageFeeds {
+	return &imageFeeds{agent: a, feeds: map[*source]*imageFeed{}}
+}
+
+// follow takes new wishes, checked before.
+func (f *imageFeeds) follow(wishes []wire.WantImage) {
+	f.wishes = wishes
+	f.refresh()
+}
+
+// refresh makes the subscriptions what the wishes and the sources ask for; those that fit already go on undisturbed.
+func (f *imageFeeds) refresh() {
+	for _, src := range f.agent.session.allSources() {
+		wish, wanted := f.wishFor(src.name)
+		track, base := src.current()
+		feed := f.feeds[src]
+		if feed != nil && (!wanted || feed.track != track || !sameWish(feed.wish, wish)) {
+			feed.close()
+			delete(f.feeds, src)
+			feed = nil
+		}
+		if feed == nil && wanted && track != nil {
+			f.feeds[src] = f.start(wish, track, base)
+		}
+	}
+}
+
+// wishFor finds the wish for a source; its own name goes before "*".
+func (f *imageFeeds) wishFor(name string) (wire.WantImage, bool) {
+	for _, want := range []string{name, "*"} {
+		if i := slices.IndexFunc(f.wishes, func(w wire.WantImage) bool { return w.Source == want }); i >= 0 {
+			return f.wishes[i], true
+		}
+	}
+	return wire.WantImage{}, false
+}
+
+func sameWish(a, b wire.WantImage) bool {
+	x, _ := encodeOptions(a.Encode)
+	y, _ := encodeOptions(b.Encode)
+	return a.FPS == b.FPS && x.Equal(y)
+}
+
+func (f *imageFeeds) start(wish wire.WantImage, track *frames.Track, base uint64) *imageFeed {
+	options, _ := encodeOptions(wish.Encode) // checked when the wish came in
+	feed := &imageFeed{
+		wish: wish, track: track, seqBase: base, stop: make(chan struct{}),
+		sub: track.Subscribe(frames.Want{FPS: wish.FPS, Options: options}),
+	}
+	feed.done.Go(func() {
+		for {
+			select {
+			case <-feed.sub.C():
+				f.agent.poke()
+			case <-feed.stop:
+				return
+			}
+		}
+	})
+	return feed
+}
+
+func (feed *imageFeed) close() {
+	close(feed.stop)
+	feed.sub.Close()
+	feed.done.Wait()
+}
+
+func (f *imageFeeds) close() {
+	for _, feed := range f.feeds {
+		feed.close()
+	}
+	clear(f.feeds)
+}
+
+// writeNewest sends the newest image of each source that has one.
+func (f *imageFeeds) writeNewest() error {
+	for _, src := range slices.Collect(maps.Keys(f.feeds)) {
+		feed := f.feeds[src]
+		img, superseded, ok := feed.sub.Take()
+		if !ok {
+			continue
+		}
+		if err := f.agent.writeImage(seenImage{img, feed.seqBase + img.Seq}, "", superseded); err != nil {
+			return writeProblem(err)
+		}
+	}
+	return nil
+}

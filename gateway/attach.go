@@ -1,0 +1,58 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"sightline/gateway/problem"
+	"sightline/gateway/wire"
+)
+
+const handshakeTimeout = 10 * time.Second
+
+// attachAgent upgrades GET /v1/agent?session={id} to the agent socket. Whatever is wrong is answered before the upgrade.
+func (s *Server) attachAgent(w http.ResponseWriter, r *http.Request) {
+	session, err := s.agentSession(r)
+	if err != nil {
+		problem.Write(w, err)
+		return
+	}
+	upgrader := websocket.Upgrader{
+		HandshakeTimeout: handshakeTimeout,
+		Subprotocols:     []string{wire.Subprotocol},
+		CheckOrigin:      func(*http.Request) bool { return true }, // guard has checked it
+		WriteBufferSize:  16 << 10,
+		Error: func(w http.ResponseWriter, _ *http.Request, status int, reason error) {
+			p := problem.New(problem.InvalidArgument, "this is a WebSocket: %s", reason)
+			if status == http.StatusMethodNotAllowed {
+				p.Code = problem.MethodNotAllowed
+			}
+			problem.Write(w, p)
+		},
+		// No compression: images gain nothing, and a compressed message can hide its true size.
+	}
+	conn, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		return // answered by Error
+	}
+	session.serveAgent(conn, s.cfg.MaxMessageBytes)
+}
+
+func (s *Server) agentSession(r *http.Request) (*Session, error) {
+	id := r.URL.Query().Get("session")
+	if id == "" {
+		return nil, problem.New(problem.InvalidArgument, "say which session: /v1/agent?session=ID").WithField("session")
+	}
+	session, err := s.sessions.get(id)
+	if err != nil {
+		return nil, err
+	}
+	session.mu.Lock()
+	defer session.mu.Unlock()
+	if len(session.agents) >= s.cfg.MaxAgents {
+		return nil, problem.New(problem.Overloaded, "session %s has %d agents, the limit", id, s.cfg.MaxAgents).WithRetryAfter(5 * time.Second)
+	}
+	return session, nil
+}

@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	chatctx "sightline/context"
+	"sightline/gateway/rtc"
+)
+
+// Defaults of Config.
+const (
+	DefaultListen          = "127.0.0.1:8080"
+	DefaultSessionGrace    = 60 * time.Second
+	DefaultRetention       = 7 * 24 * time.Hour
+	DefaultDrainTimeout    = 30 * time.Second
+	DefaultMaxSessions     = 1000
+	DefaultMaxEnded        = 1000
+	DefaultMaxAgents       = 32
+	DefaultMaxMessageBytes = 2 << 20
+	DefaultOpsPerSecond    = 50
+	DefaultMaxImageFPS     = 30
+)
+
+// Config is all that a Server needs to know. The zero value, with a Store, serves this machine only.
+type Config struct {
+	Listen   string // where HTTP is served; only told apart as loopback or not here. Default DefaultListen
+	Insecure bool   // serve addresses other than loopback without authentication
+
+	// AllowOrigins are web origins (scheme://host[:port]) besides the gateway's own whose pages may use the agent socket
+	// and the HTTP API. Their hosts may also stand in the Host header.
+	AllowOrigins []string
+	WHIPStrict   bool // RFC 9725's PATCH preconditions to the letter
+
+	Media rtc.Config    // UDP and TCP ports, public addresses, address policy
+	Store chatctx.Store // where conversations live. Required; the caller closes it after Run
+	Web   fs.FS         // the console page, nil for none
+	Log   *slog.Logger  // nil: discard
+
+	SessionGrace time.Duration // how long a session lives without publisher and agent
+	Retention    time.Duration // how long an ended session stays readable
+	DrainTimeout time.Duration // how long shutdown waits for what is under way
+
+	MaxSessions     int     // live at once
+	MaxEnded        int     // ended ones kept readable; the oldest is forgotten first
+	MaxAgents       int     // agent sockets of one session
+	MaxMessageBytes int     // of one message on an agent socket or one HTTP body
+	MaxItemBytes    int     // see chatctx.LogConfig
+	MaxImageBytes   int     // see chatctx.LogConfig
+	OpsPerSecond    int     // of one agent, with twice that as burst
+	MaxImageFPS     float64 // of one wish
+}
+
+// withDefaults fills zero fields.
+func (c Config) withDefaults() Config {
+	def(&c.Listen, DefaultListen)
+	def(&c.SessionGrace, DefaultSessionGrace)
+	def(&c.Retention, DefaultRetention)
+	def(&c.DrainTimeout, DefaultDrainTimeout)
+	def(&c.MaxSessions, DefaultMaxSessions)
+	def(&c.MaxEnded, DefaultMaxEnded)
+	def(&c.MaxAgents, DefaultMaxAgents)
+	def(&c.MaxMessageBytes, DefaultMaxMessageBytes)
+	def(&c.MaxItemBytes, chatctx.DefaultMaxItemBytes)
+	def(&c.MaxImageBytes, chatctx.DefaultMaxImageBytes)
+	def(&c.OpsPerSecond, DefaultOpsPerSecond)
+	def(&c.MaxImageFPS, DefaultMaxImageFPS)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Media.Log = c.Log
+	return c
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate refuses what would be unsafe or could not work, in a sentence that says what to do.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	if c.Store == nil {
+		return fmt.Errorf("Config.Store is required: chatctx.NewMemStore() keeps conversations in memory")
+	}
+	if !IsLoopback(c.Listen) && !c.Insecure {
+		return fmt.Errorf("refusing to listen on %s without authentication: listen on 127.0.0.1, or say --insecure if everybody who can reach this address may see and hear every call", c.Listen)
+	}
+	for _, o := range c.AllowOrigins {
+		scheme, host, ok := strings.Cut(o, "://")
+		if !ok || scheme != "http" && scheme != "https" || host == "" || strings.ContainsAny(host, "/?#") {
+			return fmt.Errorf("allowed origin %q: an origin is http://host[:port] or https://host[:port], without a path", o)
+		}
+	}
+	for name, n := range map[string]int{"MaxSessions": c.MaxSessions, "MaxEnded": c.MaxEnded, "MaxAgents": c.MaxAgents,
+		"MaxMessageBytes": c.MaxMessageBytes, "MaxItemBytes": c.MaxItemBytes, "MaxImageBytes": c.MaxImageBytes, "OpsPerSecond": c.OpsPerSecond} {
+		if n < 1 {
+			return fmt.Errorf("%s is %d: it must be at least 1", name, n)
+		}
+	}
+	return nil
+}
+
+// IsLoopback reports whether a listen address (host:port) can be reached from this machine only.
+func IsLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,247 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	chatctx "sightline/context"
+	"sightline/frames"
+	"sightline/gateway/problem"
+	"sightline/gateway/rtc"
+	"sightline/switcher"
+)
+
+// The states of a session.
+const (
+	stateConnecting = "connecting" // made, and nobody has published yet
+	stateLive       = "live"       // a publisher is connected and sends
+	stateStalled    = "stalled"    // there was a publisher, and now nothing arrives
+	stateEnded      = "ended"
+)
+
+// sessionDetail is a session as HTTP tells it. Sizes are pixels, rates are per second.
+type sessionDetail struct {
+	ID        string             `json:"id"`
+	State     string             `json:"state"`
+	CreatedAt chatctx.Time       `json:"created_at"`
+	Seq       uint64             `json:"seq"`
+	Epoch     uint64             `json:"epoch"`
+	ActiveLeg *string            `json:"active_leg"`
+	Sources   []sourceDetail     `json:"sources"`
+	Agents    []agentDetail      `json:"agents"`
+	Legs      []switcher.LegInfo `json:"legs"`
+	Publisher *rtc.PeerStats     `json:"publisher,omitempty"`
+}
+
+type sourceDetail struct {
+	Name           string       `json:"name"`
+	State          string       `json:"state"`
+	Codec          string       `json:"codec"`
+	Width          int          `json:"width"`
+	Height         int          `json:"height"`
+	FPS            float64      `json:"fps"`
+	BitrateBPS     int64        `json:"bitrate_bps"`
+	Policy         string       `json:"policy"`
+	Decoded        uint64       `json:"decoded"`
+	Delivered      uint64       `json:"delivered"`
+	Superseded     uint64       `json:"superseded"`
+	Dropped        uint64       `json:"dropped"`
+	Lost           uint64       `json:"lost"`
+	Packets        uint64       `json:"packets"`
+	KeyFrames      uint64       `json:"key_frames"`
+	PLIs           uint64       `json:"plis"`
+	LastCapturedAt chatctx.Time `json:"last_captured_at,omitzero"`
+	AgeMS          *int64       `json:"age_ms"` // of the newest image; null while there is none
+}
+
+type agentDetail struct {
+	AgentID          string       `json:"agent_id"`
+	Connected        bool         `json:"connected"`
+	AttachedAt       chatctx.Time `json:"attached_at"`
+	Seq              uint64       `json:"seq"`
+	ImagesSuperseded uint64       `json:"images_superseded"`
+}
+
+func (s *Session) detail() sessionDetail {
+	s.mu.Lock()
+	d := sessionDetail{
+		ID: s.id, CreatedAt: chatctx.At(s.created), Seq: s.log.Head(),
+		Sources: []sourceDetail{}, Agents: []agentDetail{}, Legs: []switcher.LegInfo{},
+	}
+	for _, a := range s.agents {
+		d.Agents = append(d.Agents, agentDetail{a.id, true, chatctx.At(a.attached), a.seq.Load(), a.superseded.Load()})
+	}
+	publisher, published, ended := s.publisher, s.published, s.ended
+	s.mu.Unlock()
+	slices.SortFunc(d.Agents, func(a, b agentDetail) int { return cmp.Compare(a.AgentID, b.AgentID) })
+	flowing := false
+	now := time.Now()
+	for _, src := range s.allSources() {
+		sd := src.detail(now)
+		d.Sources = append(d.Sources, sd)
+		flowing = flowing || sd.State == string(frames.StateLive) || sd.State == string(frames.StateBlack)
+	}
+	if publisher != nil {
+		if peer := publisher.current(); peer != nil {
+			stats := peer.Stats()
+			d.Publisher = &stats
+		}
+	}
+	switch {
+	case ended:
+		d.State = stateEnded
+	case flowing:
+		d.State = stateLive
+	case published || len(d.Sources) > 0:
+		d.State = stateStalled
+	default:
+		d.State = stateConnecting
+	}
+	return d
+}
+
+func (src *source) detail(now time.Time) sourceDetail {
+	msg := src.message()
+	d := sourceDetail{Name: msg.Name, State: msg.State, Codec: msg.Codec, Width: msg.Width, Height: msg.Height}
+	track, _ := src.current()
+	if track == nil {
+		return d
+	}
+	st := track.Stats()
+	d.Codec, d.Policy = string(st.Codec), string(st.Policy)
+	d.FPS, d.BitrateBPS = st.FPS, int64(st.BitrateBPS)
+	d.Decoded, d.Delivered, d.Superseded = st.Decoded, st.Delivered, st.Superseded
+	d.Dropped, d.Lost, d.Packets = st.FrameDrops.Total(), st.Lost, st.Packets
+	d.KeyFrames, d.PLIs = st.KeyFrames, st.PLIs
+	if !st.LastCapturedAt.IsZero() {
+		age := max(now.Sub(st.LastCapturedAt), 0).Milliseconds()
+		d.LastCapturedAt, d.AgeMS = chatctx.At(st.LastCapturedAt), &age
+	}
+	return d
+}
+
+func (e *endedSession) detail() sessionDetail {
+	return sessionDetail{
+		ID: e.id, State: stateEnded, CreatedAt: chatctx.At(e.created), Seq: e.seq,
+		Sources: []sourceDetail{}, Agents: []agentDetail{}, Legs: []switcher.LegInfo{},
+	}
+}
+
+func (s *Server) listSessions(w http.ResponseWriter, _ *http.Request) {
+	list := []sessionDetail{}
+	live, ended := s.sessions.list()
+	for _, session := range live {
+		list = append(list, session.detail())
+	}
+	for _, e := range ended {
+		list = append(list, e.detail())
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"sessions": list})
+}
+
+// createSession makes a session before anybody publishes to it: 201, or 200 when it is there.
+func (s *Server) createSession(w http.ResponseWriter, r *http.Request) {
+	data, err := s.readBody(w, r)
+	var body struct {
+		ID string `json:"id"`
+	}
+	if err == nil && len(bytes.TrimSpace(data)) > 0 {
+		err = decode(data, &body)
+	}
+	var session *Session
+	var created bool
+	if err == nil {
+		session, created, err = s.sessions.obtain(r.Context(), body.ID)
+	}
+	if err != nil {
+		problem.Write(w, err)
+		return
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+		w.Header().Set("Location", "/v1/sessions/"+session.id)
+	}
+	writeJSON(w, status, session.detail())
+}
+
+func (s *Server) getSession(w http.ResponseWriter, r *http.Request) {
+	live, ended, err := s.sessions.lookup(r.PathValue("id"))
+	switch {
+	case err != nil:
+		problem.Write(w, err)
+	case live != nil:
+		writeJSON(w, http.StatusOK, live.detail())
+	default:
+		writeJSON(w, http.StatusOK, ended.detail())
+	}
+}
+
+// deleteSession ends a session and answers when it has ended; the second time it answers the same.
+func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
+	live, ended, err := s.sessions.lookup(r.PathValue("id"))
+	if err != nil {
+		problem.Write(w, err)
+		return
+	}
+	if live != nil {
+		live.End(reasonDeleted)
+		select {
+		case <-live.Done():
+		case <-r.Context().Done():
+		}
+		d := live.detail()
+		d.State = stateEnded
+		writeJSON(w, http.StatusOK, d)
+		return
+	}
+	s.sessions.markDeleted(ended)
+	writeJSON(w, http.StatusOK, ended.detail())
+}
+
+func (s *Server) debugSessions(w http.ResponseWriter, _ *http.Request) {
+	live, ended := s.sessions.list()
+	type tracks struct {
+		sessionDetail
+		Tracks []frames.TrackStats `json:"tracks"`
+	}
+	list := []tracks{}
+	for _, session := range live {
+		t := tracks{sessionDetail: session.detail()}
+		for _, src := range session.allSources() {
+			if track, _ := src.current(); track != nil {
+				t.Tracks = append(t.Tracks, track.Stats())
+			}
+		}
+		list = append(list, t)
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"uptime_ms": time.Since(s.started).Milliseconds(), "live": list, "ended": len(ended)})
+}
+
+// conversation is the log of a session in either state; close it when it was opened for this reading only.
+func (s *Server) conversation(ctx context.Context, id string) (log *chatctx.Log, close func(), err error) {
+	live, ended, err := s.sessions.lookup(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if live != nil {
+		return live.log, func() {}, nil
+	}
+	log, err = chatctx.OpenLog(ctx, chatctx.LogConfig{Store: s.cfg.Store, Session: ended.key})
+	if err != nil {
+		return nil, nil, contextProblem(err)
+	}
+	return log, log.Close, nil
+}
+
+func validUTF8(data []byte) error {
+	if !utf8.Valid(data) {
+		return problem.New(problem.InvalidJSON, "the body is not valid UTF-8")
+	}
+	return nil
+}

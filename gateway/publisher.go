@@ -1,0 +1,226 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/pion/webrtc/v4"
+
+	"sightline/frames"
+	"sightline/gateway/problem"
+	"sightline/gateway/rtc"
+)
+
+// publication is a session's publisher: one peer that sends media. It implements whip.Publication.
+type publication struct {
+	session *Session
+	foreign *webrtc.PeerConnection // of an embedding program, which then owns it; nil for our own peers
+	done    chan struct{}
+	once    sync.Once
+
+	mu     sync.Mutex
+	peer   *rtc.Peer // nil while the offer is being answered
+	answer string
+	state  rtc.State
+	tracks int // of a foreign one: it has left when its last track has ended
+}
+
+// publish answers an offer and makes its peer the session's publisher. There is one at a time: while the present one is
+// connected, another is refused; one that has lost its connection is replaced.
+func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string) (*publication, error) {
+	p := &publication{session: s, done: make(chan struct{}), state: rtc.StateConnecting}
+	if err := s.claim(p); err != nil {
+		return nil, err
+	}
+	peer, answer, err := engine.Accept(ctx, offer, rtc.Handlers{
+		Track: func(t *rtc.InTrack) { s.addTrack(p, t) },
+		State: p.stateChanged,
+	})
+	if err != nil {
+		s.unpublish(p)
+		s.tasks.Done()
+		return nil, err
+	}
+	p.mu.Lock()
+	p.peer, p.answer = peer, answer
+	p.mu.Unlock()
+	go p.watch(peer)
+	return p, nil
+}
+
+// claim makes p the publisher and counts it as a task of the session.
+func (s *Session) claim(p *publication) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.publisher
+	if old != nil && !old.lost() {
+		return problem.New(problem.AlreadyPublishing, "somebody publishes to session %s: stop that first, or choose another session", s.id)
+	}
+	if !s.beginLocked() {
+		return endedProblem(s.id)
+	}
+	if old != nil {
+		old.closeSoon()
+	}
+	s.publisher = p
+	s.touchLocked(time.Now())
+	return nil
+}
+
+// watch waits for the peer's end.
+func (p *publication) watch(peer *rtc.Peer) {
+	defer p.session.tasks.Done()
+	<-peer.Done()
+	p.session.unpublish(p)
+}
+
+// unpublish takes p from its session, if it still is its publisher.
+func (s *Session) unpublish(p *publication) {
+	p.once.Do(func() { close(p.done) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.publisher == p {
+		s.publisher = nil
+		s.touchLocked(time.Now())
+	}
+}
+
+func (p *publication) stateChanged(state rtc.State) {
+	p.mu.Lock()
+	p.state = state
+	p.mu.Unlock()
+	if state == rtc.StateConnected {
+		p.session.mu.Lock()
+		p.session.published = true
+		p.session.mu.Unlock()
+	}
+	p.session.logger.Info("publisher "+string(state), "peer_state", string(state))
+}
+
+// lost reports whether the peer has no connection any more, so that another may take its place.
+func (p *publication) lost() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state == rtc.StateDisconnected || p.state == rtc.StateFailed || p.state == rtc.StateClosed
+}
+
+func (p *publication) current() *rtc.Peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peer
+}
+
+// trackEnded ends a foreign publication with its last track; our own peers tell their end themselves.
+func (p *publication) trackEnded() {
+	p.mu.Lock()
+	p.tracks--
+	gone := p.foreign != nil && p.tracks <= 0
+	p.mu.Unlock()
+	if gone {
+		p.session.unpublish(p)
+	}
+}
+
+// closeSoon closes the peer without waiting; its task of the session ends with it.
+func (p *publication) closeSoon() {
+	if peer := p.current(); peer != nil {
+		go peer.Close() // bounded by the peer's own watchdog, and waited for through its Done
+	}
+}
+
+// SessionID is the public id.
+func (p *publication) SessionID() string { return p.session.id }
+
+// Answer is our SDP.
+func (p *publication) Answer() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answer
+}
+
+// RemoteUfrag is the publisher's ICE user fragment in force.
+func (p *publication) RemoteUfrag() string {
+	ufrag, _ := p.current().ICE()
+	return ufrag
+}
+
+// Trickle adds candidates.
+func (p *publication) Trickle(ctx context.Context, frag string) error {
+	return p.current().Trickle(ctx, frag)
+}
+
+// Restart restarts ICE.
+func (p *publication) Restart(ctx context.Context, frag string) (string, error) {
+	return p.current().Restart(ctx, frag)
+}
+
+// Close ends the publication.
+func (p *publication) Close(reason string) {
+	p.session.logger.Info("publisher leaves", keyReason, reason)
+	if peer := p.current(); peer != nil {
+		peer.Close()
+	}
+	p.session.unpublish(p)
+}
+
+// Done is closed when the publisher is gone.
+func (p *publication) Done() <-chan struct{} { return p.done }
+
+// addTrack takes one incoming track in: video becomes a source, sound is drained and counted.
+func (s *Session) addTrack(p *publication, in *rtc.InTrack) {
+	if in.Kind != "video" {
+		s.drainTrack(p, in)
+		return
+	}
+	src, track, err := s.startSource(p, in)
+	if err != nil {
+		s.logger.Warn("a video track is not used", keySource, in.Source, keyError, err)
+		s.drainTrack(p, in)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background()) // ends with the track, or by source.stop
+	src.begin(track, cancel)
+	s.shared.metrics.running(track)
+	go func() { // two tasks were counted by startSource
+		defer s.tasks.Done()
+		if err := track.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			s.logger.Error("a video track ended", keySource, src.name, keyError, err)
+		}
+		s.shared.metrics.retire(track)
+	}()
+	go func() {
+		defer s.tasks.Done()
+		defer cancel()
+		readVideo(in, track)
+		p.trackEnded()
+	}()
+}
+
+// readVideo moves packets from the network to the track until the track ends. Push never blocks, so Pion's buffer stays empty.
+func readVideo(in *rtc.InTrack, track *frames.Track) {
+	for {
+		packet, err := in.ReadRTP()
+		if err != nil {
+			return
+		}
+		track.Push(packet, time.Now())
+	}
+}
+
+// drainTrack reads a track that nothing uses: Pion's interceptors work in its reader, and unread packets would be reported lost.
+func (s *Session) drainTrack(p *publication, in *rtc.InTrack) {
+	if !s.begin() {
+		return
+	}
+	go func() {
+		defer s.tasks.Done()
+		defer p.trackEnded()
+		for {
+			if _, err := in.ReadRTP(); err != nil {
+				return
+			}
+		}
+	}()
+}

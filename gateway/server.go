@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"time"
+
+	"sightline/frames"
+	"sightline/gateway/problem"
+	"sightline/gateway/rtc"
+	"sightline/gateway/whip"
+)
+
+// Server is a gateway. New opens its media sockets, Handler is its HTTP side, Run keeps it until its ctx ends.
+type Server struct {
+	cfg      Config
+	sessions *registry
+	engine   *rtc.Engine
+	metrics  *metrics
+	handler  http.Handler
+	cancel   context.CancelFunc // ends all sessions
+	started  time.Time
+}
+
+// New checks cfg and opens the media sockets; Run closes them.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	engine, err := rtc.New(cfg.Media)
+	if err != nil {
+		return nil, err
+	}
+	base, cancel := context.WithCancel(context.Background())
+	sh := &shared{budget: frames.NewBudget(runtime.GOMAXPROCS(0)), metrics: newMetrics()}
+	s := &Server{
+		cfg: cfg, engine: engine, metrics: sh.metrics, cancel: cancel, started: time.Now(),
+		sessions: newRegistry(base, cfg, sh),
+	}
+	s.metrics.watch(s.sessions)
+	s.handler = s.routes()
+	return s, nil
+}
+
+// Handler serves everything: signalling, API, agent socket, console page, metrics. It is for one http.Server whose
+// ReadHeaderTimeout is set by the caller.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Session finds a live session or makes one; an empty id asks for a generated one.
+func (s *Server) Session(ctx context.Context, id string) (*Session, error) {
+	session, _, err := s.sessions.obtain(ctx, id)
+	return session, err
+}
+
+// Run sweeps ended sessions until ctx ends, then drains: no new session, every agent told, every publisher closed. It returns
+// after the last goroutine of the last session, or with an error when the drain took longer than its timeout.
+func (s *Server) Run(ctx context.Context) error {
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case now := <-ticker.C:
+			s.sessions.sweep(now)
+		}
+	}
+	return s.shutdown()
+}
+
+func (s *Server) shutdown() error {
+	s.sessions.drain()
+	s.cancel()
+	done := make(chan struct{})
+	go func() {
+		s.sessions.tasks.Wait()
+		close(done)
+	}()
+	timeout := time.NewTimer(s.cfg.DrainTimeout)
+	defer timeout.Stop()
+	var late error
+	select {
+	case <-done:
+	case <-timeout.C:
+		late = errors.New("sessions were still ending when the drain timeout passed")
+	}
+	return errors.Join(late, s.engine.Close())
+}
+
+// Publish implements whip.Sessions: it takes a publisher into a session, making the session where it is not there.
+func (s *Server) Publish(ctx context.Context, id, offer string) (whip.Publication, error) {
+	session, created, err := s.sessions.obtain(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := session.publish(ctx, s.engine, offer)
+	if err != nil {
+		if created { // a refused offer leaves nothing behind
+			session.endIfUnused(reasonDeleted)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// reasonDrain is why sessions end when the gateway does; agents are closed with 1001 and resume elsewhere, or here later.
+const reasonDrain = "the gateway is shutting down"
+
+func (s *Server) notReady() error {
+	if s.sessions.isDraining() {
+		return problem.New(problem.Draining, "the gateway is shutting down")
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	chatctx "sightline/context"
+	"sightline/frames"
+	"sightline/gateway/problem"
+)
+
+// Session is one user's call and all that hangs on it: at most one publisher with its sources, the agents, the conversation.
+type Session struct {
+	id      string
+	created time.Time
+	cfg     Config
+	logger  *slog.Logger
+	shared  *shared
+	log     *chatctx.Log
+
+	tasks sync.WaitGroup // track readers, tracks, agent sockets; Add only under mu while not ended
+	kick  chan struct{}  // capacity 1: something about the session's life changed
+	done  chan struct{}  // closed when all tasks have returned and the log is closed
+
+	mu        sync.Mutex // guards what follows
+	ended     bool
+	endReason string
+	publisher *publication
+	published bool // somebody has published before
+	sources   []*source
+	agents    map[string]*agent
+	idleSince time.Time // when publisher and last agent had gone; zero while there is one
+	stop      context.CancelFunc
+}
+
+// shared is what all sessions of a server use together.
+type shared struct {
+	budget  *frames.Budget
+	metrics *metrics
+}
+
+func newSession(id string, cfg Config, sh *shared, log *chatctx.Log, now time.Time) *Session {
+	return &Session{
+		id: id, created: now, cfg: cfg, logger: cfg.Log.With(keySession, id), shared: sh, log: log,
+		kick: make(chan struct{}, 1), done: make(chan struct{}),
+		agents: map[string]*agent{}, idleSince: now,
+	}
+}
+
+// ID is the public session id.
+func (s *Session) ID() string { return s.id }
+
+// Conversation is the session's log: append to it, follow it.
+func (s *Session) Conversation() *chatctx.Log { return s.log }
+
+// Done is closed when the session has ended and nothing of it runs any more.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// End ends the session: agents are told, the publisher is closed. It does not wait; see Done.
+func (s *Session) End(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLocked(reason)
+}
+
+// endIfUnused ends the session when nobody publishes or is attached.
+func (s *Session) endIfUnused(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.publisher == nil && len(s.agents) == 0 {
+		s.endLocked(reason)
+	}
+}
+
+func (s *Session) endLocked(reason string) {
+	if s.ended {
+		return
+	}
+	s.ended, s.endReason = true, reason
+	s.wake()
+}
+
+func (s *Session) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default: // run has yet to see the last kick, and looks at everything when it does
+	}
+}
+
+// run watches over the session's life and returns after all of its goroutines.
+func (s *Session) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.watch(ctx)
+	s.mu.Lock()
+	s.ended = true
+	publisher := s.publisher
+	agents := make([]*agent, 0, len(s.agents))
+	for _, a := range s.agents {
+		agents = append(agents, a)
+	}
+	reason := s.endReason
+	sources := append([]*source(nil), s.sources...)
+	s.mu.Unlock()
+	for _, a := range agents {
+		a.leave(reason)
+	}
+	if publisher != nil {
+		publisher.Close(reason)
+	}
+	for _, src := range sources {
+		src.stop()
+	}
+	s.tasks.Wait()
+	s.log.Close()
+	close(s.done)
+	s.logger.Info("session ended", keyReason, reason, "entries", s.log.Head())
+}
+
+// watch returns when the session is to end: asked to, server stopping, or idle for longer than the grace.
+func (s *Session) watch(ctx context.Context) {
+	timer := time.NewTimer(s.cfg.SessionGrace)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		if !s.ended && !s.idleSince.IsZero() && time.Since(s.idleSince) >= s.cfg.SessionGrace {
+			s.endLocked("nobody published or attached for the session grace")
+		}
+		ended, idle := s.ended, s.idleSince
+		s.mu.Unlock()
+		if ended {
+			return
+		}
+		if !idle.IsZero() {
+			timer.Reset(time.Until(idle.Add(s.cfg.SessionGrace)))
+		}
+		select {
+		case <-ctx.Done():
+			s.End(reasonDrain)
+			return
+		case <-s.kick:
+		case <-timer.C:
+		}
+	}
+}
+
+// touchLocked keeps idleSince true after publisher or agents changed.
+func (s *Session) touchLocked(now time.Time) {
+	busy := s.publisher != nil || len(s.agents) > 0
+	if busy {
+		s.idleSince = time.Time{}
+	} else if s.idleSince.IsZero() {
+		s.idleSince = now
+	}
+	s.wake()
+}
+
+// begin counts a task in; false when the session has ended.
+func (s *Session) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.beginLocked()
+}
+
+func (s *Session) beginLocked() bool {
+	if s.ended {
+		return false
+	}
+	s.tasks.Add(1)
+	return true
+}
+
+// append puts an operation into the conversation and tells errors in the wire's codes.
+func (s *Session) append(ctx context.Context, author string, op chatctx.Op) (chatctx.Ack, error) {
+	start := time.Now()
+	ack, err := s.log.Append(ctx, chatctx.Origin{Author: author, At: start}, op)
+	s.shared.metrics.appended(time.Since(start), err)
+	return ack, contextProblem(err)
+}
+
+// AppendMessage records text as said by role, in the name of author.
+func (s *Session) AppendMessage(ctx context.Context, author string, role chatctx.Role, text string) (chatctx.Ack, error) {
+	return s.append(ctx, author, chatctx.Op{
+		ID: uuid.NewString(), Kind: chatctx.OpAppend,
+		Item: &chatctx.Message{Role: role, Content: chatctx.TextContent(text), AgentID: agentIDFor(role, author)},
+	})
+}
+
+func agentIDFor(role chatctx.Role, author string) string {
+	if role == chatctx.RoleAssistant {
+		return author
+	}
+	return ""
+}
+
+func endedProblem(id string) error {
+	return problem.New(problem.NotFound, "session %s has ended: its conversation can still be read, publish to its id to go on", id)
+}
