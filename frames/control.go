@@ -70,7 +70,7 @@ func (t *Track) needsKey(now time.Time) bool {
 			return true
 		}
 	}
-	return t.asm.needKey
+	return t.asm.needKey && t.asm.cur == nil // what is in work behind a broken chain is a key frame
 }
 
 // state is the source's state now; t.mu is held.
