@@ -3,7 +3,8 @@
 // # Guarantees
 //
 //   - G1: Handler.Entry is called once per entry, in sequence, across any number of reconnects. A gap or a repetition from
-//     the gateway is never passed on: the client reconnects and resumes after the last entry it has applied.
+//     the gateway is never passed on: the client reconnects and resumes after the last entry it has applied. Only where
+//     the gateway's log does not reach back that far does a snapshot stand for the entries missed.
 //   - G3: an operation that was sent when the connection broke is sent again with the same op_id, so that it is applied once.
 //   - G9: there is no queue of images: while a Handler runs nothing is read, and the gateway then sends the newest.
 //   - G13: Run returns with none of its goroutines left.
@@ -181,10 +182,6 @@ func retryIn(err error, pause time.Duration) time.Duration {
 		if refused.Status == http.StatusNotFound {
 			return min(pause, time.Second) // a session may appear at any moment
 		}
-	}
-	var fresh startAnew
-	if errors.As(err, &fresh) {
-		return 0
 	}
 	return pause/2 + rand.N(pause/2+1)
 }

@@ -180,13 +180,7 @@ func (c *Client) takeText(k *conn, message []byte, welcomed *bool) error {
 	case wire.TypeAck:
 		return decode(message, func(a wire.Ack) error { c.acked(a); return nil })
 	case wire.TypeError:
-		return decode(message, func(e wire.Error) error {
-			if !*welcomed && e.Detail != nil && e.Detail.Field == "resume_from" {
-				return c.forget(e.Message)
-			}
-			c.refused(e)
-			return nil
-		})
+		return decode(message, func(e wire.Error) error { c.refused(e); return nil })
 	case wire.TypeSource:
 		return decode(message, func(s wire.Source) error { call1(h.Source, s); return nil })
 	case wire.TypeBye:
@@ -213,7 +207,12 @@ func (c *Client) welcome(k *conn, w wire.Welcome) error {
 	c.mu.Lock()
 	c.stats.Attached++
 	if w.Snapshot != nil {
-		c.chat = chatctx.FromSnapshot(*w.Snapshot)
+		chat, err := chatctx.FromSnapshot(*w.Snapshot)
+		if err != nil {
+			c.mu.Unlock()
+			return fmt.Errorf("gateway's snapshot: %w", err)
+		}
+		c.chat = chat
 	} else if !w.Replayed && !c.cfg.Want.Context {
 		c.chat = chatctx.New() // not following the conversation
 	}
@@ -244,13 +243,6 @@ func (c *Client) apply(e chatctx.Entry) error {
 	c.mu.Unlock()
 	call1(c.cfg.Handler.Entry, e)
 	return nil
-}
-
-func (c *Client) forget(reason string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.chat, c.resume = chatctx.New(), false
-	return startAnew{reason}
 }
 
 func (c *Client) takeBinary(message []byte) error {

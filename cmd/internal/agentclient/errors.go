@@ -44,12 +44,6 @@ type Refused struct{ Answer wire.Error }
 
 func (e *Refused) Error() string { return string(e.Answer.Code) + ": " + e.Answer.Message }
 
-// startAnew: the gateway does not know the entries that this client has applied (its log is another one), so the
-// mirror is dropped and the conversation taken from a snapshot.
-type startAnew struct{ reason string }
-
-func (e startAnew) Error() string { return e.reason }
-
 func refusedUpgrade(answer *http.Response) error {
 	e := &HTTPError{Status: answer.StatusCode}
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // whatever came through is good enough for a message

@@ -114,8 +114,8 @@ func readFile(base, name string) (*goFile, error) {
 }
 
 // closure is every import path that code in the folder reaches through packages of this module, with the first way found.
-// Test files count only for the folder itself: its tests must be as free as its code.
-func closure(all []*goFile, folder string) map[string]string {
+// Test files count only for the folder itself, and only when asked for.
+func closure(all []*goFile, folder string, withTests bool) map[string]string {
 	reached := map[string]string{}
 	var visit func(pkg, way string, tests bool)
 	visit = func(pkg, way string, tests bool) {
@@ -134,7 +134,7 @@ func closure(all []*goFile, folder string) map[string]string {
 			}
 		}
 	}
-	visit(folder, folder, true)
+	visit(folder, folder, withTests)
 	return reached
 }
 

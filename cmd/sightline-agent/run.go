@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+
+	chatctx "sightline/context"
+
+	"sightline/cmd/internal/agentclient"
+	"sightline/gateway/wire"
+	"sightline/switcher/rules"
+)
+
+// Exit codes.
+const (
+	exitFine = iota
+	exitFailed
+	exitUsage
+)
+
+const usage = `sightline-agent attaches to a session of a Sightline gateway, prints what happens, saves
+images and answers each message of the user by rules. Ctrl-C leaves.
+
+  sightline-agent --session demo
+  sightline-agent --session demo --images-dir images --fps 2
+
+Flags (SIGHTLINE_URL and SIGHTLINE_TOKEN in the environment stand in for --url and --token):
+`
+
+type options struct {
+	url, session, token, agentID, imagesDir string
+	fps                                     float64
+}
+
+func parse(args []string, getenv func(string) string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("sightline-agent", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, usage); flags.PrintDefaults() }
+	flags.StringVar(&o.url, "url", or(getenv("SIGHTLINE_URL"), "http://127.0.0.1:8080"), "the gateway's `URL`")
+	flags.StringVar(&o.session, "session", "demo", "the session to attach to")
+	flags.StringVar(&o.token, "token", getenv("SIGHTLINE_TOKEN"), "bearer `token`, where the gateway wants one")
+	flags.StringVar(&o.imagesDir, "images-dir", "", "save each image into this `folder` (made if missing)")
+	flags.Float64Var(&o.fps, "fps", 1, "images a second of each source; 0 = none")
+	flags.StringVar(&o.agentID, "agent-id", "", "name in the conversation (default sightline-agent- and four random letters)")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if o.fps < 0 {
+		return o, fmt.Errorf("--fps %g: must be 0 or more", o.fps)
+	}
+	if o.agentID == "" {
+		o.agentID = "sightline-agent-" + letters(4)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	o, err := parse(args, getenv, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitFine
+	case err != nil:
+		fmt.Fprintf(stderr, "sightline-agent: %v (--help lists the flags)\n", err)
+		return exitUsage
+	}
+	if o.imagesDir != "" {
+		if err := os.MkdirAll(o.imagesDir, 0o755); err != nil {
+			fmt.Fprintln(stderr, "sightline-agent:", err)
+			return exitUsage
+		}
+	}
+	a := newAgent(o, stdout, rules.Responder{})
+	a.client, err = agentclient.New(agentclient.Config{
+		URL: o.url, Session: o.session, Token: o.token, AgentID: o.agentID, Want: want(o),
+		Handler: agentclient.Handler{Attached: a.attached, Entry: a.entry, Image: a.image, Source: a.source,
+			Refused: a.refused, Bye: a.bye, Detached: a.detached},
+	})
+	if err != nil {
+		fmt.Fprintln(stderr, "sightline-agent:", err)
+		return exitUsage
+	}
+	if err := a.run(ctx); err != nil {
+		fmt.Fprintln(stderr, "sightline-agent:", err)
+		return exitFailed
+	}
+	return exitFine
+}
+
+func want(o options) wire.Want {
+	w := wire.Want{Context: true}
+	if o.fps > 0 {
+		w.Images = []wire.WantImage{{Source: "*", FPS: o.fps}}
+	}
+	return w
+}
+
+func or(s, fallback string) string {
+	if s != "" {
+		return s
+	}
+	return fallback
+}
+
+func letters(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte('a' + rand.IntN(26))
+	}
+	return string(b)
+}
+
+// role of an item for printing; other kinds than messages print their kind.
+func role(item chatctx.Item) string {
+	if m, ok := item.(*chatctx.Message); ok {
+		return string(m.Role)
+	}
+	return string(item.Kind())
+}
