@@ -39,7 +39,9 @@ type Config struct {
 	Media rtc.Config    // UDP and TCP ports, public addresses, address policy
 	Store chatctx.Store // where conversations live. Required; the caller closes it after Run
 	Web   fs.FS         // the console page, nil for none
-	Log   *slog.Logger  // nil: discard
+	// WebPolicy is the Content-Security-Policy that the page is made for.
+	WebPolicy string
+	Log       *slog.Logger // nil: discard
 
 	SessionGrace time.Duration // how long a session lives without publisher and agent
 	Retention    time.Duration // how long an ended session stays readable

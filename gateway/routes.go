@@ -12,9 +12,6 @@ import (
 	"sightline/gateway/whip"
 )
 
-// consolePolicy lets the console page use what the gateway serves and nothing else.
-const consolePolicy = "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' ws: wss:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-
 // routes is the whole list of URLs.
 func (s *Server) routes() http.Handler {
 	g := &guard{loopback: IsLoopback(s.cfg.Listen) && !s.cfg.Insecure, origins: s.cfg.AllowOrigins}
@@ -91,7 +88,9 @@ func (s *Server) console() http.HandlerFunc {
 				return
 			}
 		}
-		w.Header().Set("Content-Security-Policy", consolePolicy)
+		if s.cfg.WebPolicy != "" {
+			w.Header().Set("Content-Security-Policy", s.cfg.WebPolicy)
+		}
 		w.Header().Set("Cache-Control", "no-cache")
 		files.ServeHTTP(w, r)
 	}

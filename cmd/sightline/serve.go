@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	chatctx "sightline/context"
+	"sightline/gateway"
+	"sightline/gateway/rtc"
+	"sightline/web"
+)
+
+// serveUntilSignal runs the gateway until the first signal, then drains; a second signal ends the drain at once.
+func (p program) serveUntilSignal(s *settings) error {
+	log := s.logger(p.stderr)
+	store := chatctx.NewMemStore()
+	defer store.Close()
+	cfg := gateway.Config{
+		Listen: s.listen, Insecure: s.insecure, AllowOrigins: s.origins, WHIPStrict: s.whipStrict,
+		Media: rtc.Config{
+			UDPPort: s.udpPort, TCPPort: s.tcpPort, PublicIPs: s.publicIPs,
+			AllowLoopback: gateway.IsLoopback(s.listen), AllowPrivate: !s.denyPrivate,
+		},
+		Store: store, Web: web.Files(), WebPolicy: web.ContentSecurityPolicy, Log: log,
+		SessionGrace: s.sessionGrace, Retention: s.retention, DrainTimeout: s.drainTimeout,
+		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage,
+	}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	listener, err := listen(s.listen)
+	if err != nil {
+		return err
+	}
+	server, err := gateway.New(cfg)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if s.insecure && !gateway.IsLoopback(s.listen) {
+		log.Warn("--insecure: everybody who can reach this address may see and hear every call", "listen", s.listen)
+	}
+	return p.runBoth(server, listener, log)
+}
+
+// runBoth runs the gateway and its HTTP server; the first to fail stops the other.
+func (p program) runBoth(server *gateway.Server, listener net.Listener, log *slog.Logger) error {
+	httpServer := &http.Server{
+		Handler: server.Handler(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// Sockets and image requests outlive these: they end when a request's body has been read, or are lifted on upgrade.
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second,
+		IdleTimeout: 60 * time.Second, MaxHeaderBytes: 16 << 10,
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var tasks sync.WaitGroup
+	var httpErr, runErr error
+	drained := make(chan struct{})
+	tasks.Go(func() {
+		defer stop()
+		if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			httpErr = err
+		}
+	})
+	tasks.Go(func() {
+		defer close(drained)
+		runErr = server.Run(ctx)
+		closing, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if httpServer.Shutdown(closing) != nil {
+			_ = httpServer.Close()
+		}
+	})
+	p.announce(listener.Addr())
+	select {
+	case <-ctx.Done():
+	case sig := <-p.signals:
+		log.Info("draining; a second signal ends at once", "signal", sig.String())
+		stop()
+	}
+	first := time.Now()
+	for {
+		select {
+		case <-drained:
+			tasks.Wait()
+			return errors.Join(runErr, httpErr)
+		case <-p.signals:
+			if time.Since(first) > sameSignal {
+				return errors.New("stopped by a second signal before the drain was done")
+			}
+		}
+	}
+}
+
+// sameSignal: supervisors and timeout(1) signal a process and then its group; what comes so soon is the first signal again.
+const sameSignal = 50 * time.Millisecond
+
+// announce says where the page is and what to do next.
+func (p program) announce(addr net.Addr) {
+	url := "http://" + addr.String()
+	if tcp, ok := addr.(*net.TCPAddr); ok && (tcp.IP.IsLoopback() || tcp.IP.IsUnspecified()) {
+		url = "http://localhost:" + strconv.Itoa(tcp.Port)
+	}
+	fmt.Fprintf(p.stdout, `Sightline %s serves %s
+
+  1. Open %s and press "Start camera".
+  2. In another terminal, attach an agent:  bin/sightline-agent --url %s --session demo
+  3. Type a message on the page; the agent answers with what it sees.
+
+Stop with Ctrl-C.
+`, version, url, url, url)
+	if p.ready != nil {
+		p.ready <- url
+	}
+}
+
+// listen opens the HTTP port, or says in a sentence why not.
+func listen(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return listener, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		_, port, _ := net.SplitHostPort(address)
+		n, _ := strconv.Atoi(port)
+		return nil, fmt.Errorf("%s is taken by another program (perhaps another Sightline): stop it, or choose another port, such as --listen 127.0.0.1:%d or PORT=%d scripts/run", address, n+1, n+1)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("%s may not be opened by this user: ports below 1024 need privileges, choose one above", address)
+	}
+	return nil, fmt.Errorf("--listen %s: %w", address, err)
+}
