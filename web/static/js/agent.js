@@ -9,7 +9,7 @@ const WELCOME_MS = 10_000;
 
 /**
  * States: idle, attaching, attached, waiting (next try at `retryAt`), refused (a person must do something). Events: `change`,
- * `reset` (conversation replaced), `entry` {entry, set, removed}, `image` {header, payload, receivedAt}, `source`, `welcome`.
+ * `reset` (conversation replaced), `entry` {entry, set, removed}, `image` {header, payload, receivedAt}, `source`, `deleted`, `welcome`.
  */
 export class AgentClient extends EventTarget {
   #api; #socket = null; #run = 0; #timer = 0; #backoff = new Backoff(); #ops = new Map(); #requests = new Map(); #synced = false;
@@ -115,7 +115,10 @@ export class AgentClient extends EventTarget {
       case 'ack': return this.#answered(m);
       case 'error': return this.#failed(m);
       case 'source': return this.#emit('source', m);
-      case 'bye': this.why = m.reason ? String(m.reason) : ''; return undefined;
+      case 'bye':
+        this.why = m.reason ? `the server said: ${m.reason}` : '';
+        if (m.reason === 'deleted') this.#deleted();
+        return undefined;
       default: return undefined; // fields and messages of later versions
     }
   }
@@ -164,7 +167,7 @@ export class AgentClient extends EventTarget {
   }
 
   #failed(m) {
-    const error = Object.assign(new Error(m.detail || m.message || m.code || 'the server refused it'), { code: m.code });
+    const error = Object.assign(new Error(m.message || m.code || 'the server refused it'), { code: m.code });
     const waiting = this.#ops.get(m.op_id);
     if (waiting) { this.#ops.delete(m.op_id); return waiting.reject(error); }
     if (m.request_id) return this.#settle(m.request_id, (r) => r.reject(error));
@@ -180,6 +183,16 @@ export class AgentClient extends EventTarget {
     this.why = '';
     this.#wait(0, { code: 'socket', title: 'The conversation is disconnected', advice: `${why[0].toUpperCase()}${why.slice(1)}. Nothing is lost: it goes on where it stopped.`, retry: true });
     if (!welcomed && code === 4000) this.#synced = false;
+  }
+
+  // The session was ended by somebody with the right to: it is not opened again without being asked.
+  #deleted() {
+    this.#run++;
+    this.#drop();
+    this.#failAll(new Error('the session was ended'));
+    this.#synced = false;
+    this.#emit('deleted');
+    this.#set('refused', { code: 'deleted', title: `Session “${this.session}” was ended`, advice: 'Somebody ended it on the server. Try now opens it anew, or choose another session id above.', retry: true });
   }
 
   #refused(error) {

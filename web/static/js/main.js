@@ -169,7 +169,10 @@ function wireTalk() {
   agent.addEventListener('reset', () => talk.reset(agent.conversation, agent.session));
   agent.addEventListener('entry', ({ detail }) => talk.update(agent.conversation, detail));
   const field = $('message');
-  field.addEventListener('input', grow);
+  field.addEventListener('input', () => {
+    grow();
+    if ($('message-said').dataset.tone === 'bad') say('message-said', '');
+  });
   field.addEventListener('keydown', (e) => {
     if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); $('message-form').requestSubmit(); }
   });
@@ -209,7 +212,7 @@ async function poll() {
   try {
     const [detail, stats] = await Promise.all([api.session(session), publisher.stats()]);
     if (session !== agent.session) return;
-    Object.assign(page, { detail, stats, serverOk: true, misses: 0, pollError: null });
+    answered({ detail, stats });
   } catch (error) {
     if (session !== agent.session) return;
     missed(error);
@@ -218,9 +221,18 @@ async function poll() {
   draw();
 }
 
+// An answer after a silence: whoever waits need not wait any longer.
+function answered(news) {
+  const back = !page.serverOk;
+  Object.assign(page, { serverOk: true, misses: 0, pollError: null }, news);
+  if (!back) return;
+  if (agent.state === 'waiting') agent.retryNow();
+  publisher.retryNow();
+}
+
 // One missed poll may be chance; two are the server being away. A refusal is an answer.
 function missed(error) {
-  if (error instanceof ServerError) return Object.assign(page, { serverOk: true, misses: 0, detail: null });
+  if (error instanceof ServerError) return answered({ detail: null });
   page.misses++;
   if (page.misses < 2) return undefined;
   Object.assign(page, { serverOk: false, detail: null, stats: undefined });
@@ -249,6 +261,7 @@ function wireAgent() {
     drawNotices();
     draw();
   });
+  agent.addEventListener('deleted', () => publisher.stop()); // somebody ended the session: do not publish it back to life
   agent.addEventListener('source', ({ detail: m }) => { // sooner than the next poll
     const known = page.detail?.sources?.find((s) => s.name === m.name);
     if (known) Object.assign(known, { state: m.state, width: m.width ?? known.width, height: m.height ?? known.height, codec: m.codec ?? known.codec });

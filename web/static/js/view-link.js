@@ -9,6 +9,10 @@ export function drawLink(now) {
   drawSourceHop(now, sources);
   drawLinkHop(now, sources);
   drawGatewayHop(now, sources);
+  if (!now.serverOk) { // what was last known stays below; the hops say that it is old
+    hop('agents', 'off', 'not known', []);
+    return;
+  }
   drawAgents(now);
   drawSources(sources);
   setTone($('view-stage'), sources.some((s) => s.state === 'black') ? 'warn' : '');
