@@ -74,7 +74,7 @@ func (e *Encoder) Encode(pic *yuv.Picture, o Options) ([]byte, int, int, error) 
 	}
 	e.luma = luma(&job)
 	// append does not zero the bytes first, as make would.
-	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(job.out)), int(job.n))...), g.width, g.height, nil
+	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(job.out)), int(job.n))...), g.Width, g.Height, nil
 }
 
 // Scale makes the image's planes instead of its JPEG: full range, in Go memory. Quality and Optimize do not matter.
@@ -83,7 +83,7 @@ func (e *Encoder) Scale(pic *yuv.Picture, o Options) (*yuv.Picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := yuv.New(g.width, g.height)
+	out := yuv.New(g.Width, g.Height)
 	out.FullRange = true
 	job := newJob(pic, g, o)
 	rc := C.sl_scale(e.c, bytesPtr(pic.Y), bytesPtr(pic.U), bytesPtr(pic.V), &job, bytesPtr(out.Y), bytesPtr(out.U), bytesPtr(out.V))
@@ -95,29 +95,29 @@ func (e *Encoder) Scale(pic *yuv.Picture, o Options) (*yuv.Picture, error) {
 }
 
 // check says where the picture goes, or why the call must not reach C.
-func (e *Encoder) check(pic *yuv.Picture, o Options) (placement, error) {
+func (e *Encoder) check(pic *yuv.Picture, o Options) (Placement, error) {
 	if e.c == nil {
-		return placement{}, ErrClosed
+		return Placement{}, ErrClosed
 	}
 	if err := pic.Validate(); err != nil {
-		return placement{}, fmt.Errorf("jpeg: %w", err)
+		return Placement{}, fmt.Errorf("jpeg: %w", err)
 	}
 	if o.Quality < 0 || o.Quality > 100 {
-		return placement{}, fmt.Errorf("jpeg: quality %d, must be 0 to 100", o.Quality)
+		return Placement{}, fmt.Errorf("jpeg: quality %d, must be 0 to 100", o.Quality)
 	}
-	g, err := place(pic.Width, pic.Height, o)
+	g, err := Place(pic.Width, pic.Height, o)
 	if err != nil {
-		return placement{}, fmt.Errorf("jpeg: %w", err)
+		return Placement{}, fmt.Errorf("jpeg: %w", err)
 	}
 	return g, nil
 }
 
-func newJob(pic *yuv.Picture, g placement, o Options) C.sl_job {
+func newJob(pic *yuv.Picture, g Placement, o Options) C.sl_job {
 	job := C.sl_job{
 		sw: C.int32_t(pic.Width), sh: C.int32_t(pic.Height), ystride: C.int32_t(pic.YStride), cstride: C.int32_t(pic.CStride),
-		dw: C.int32_t(g.width), dh: C.int32_t(g.height),
-		ix: C.int32_t(g.inX), iy: C.int32_t(g.inY), iw: C.int32_t(g.inWidth), ih: C.int32_t(g.inHeight),
-		cx: C.double(g.cropX), cy: C.double(g.cropY), cw: C.double(g.cropWidth), ch: C.double(g.cropHeight),
+		dw: C.int32_t(g.Width), dh: C.int32_t(g.Height),
+		ix: C.int32_t(g.InX), iy: C.int32_t(g.InY), iw: C.int32_t(g.InWidth), ih: C.int32_t(g.InHeight),
+		cx: C.double(g.CropX), cy: C.double(g.CropY), cw: C.double(g.CropWidth), ch: C.double(g.CropHeight),
 		quality: C.int32_t(max(o.Quality, 1)),
 	}
 	if pic.FullRange {

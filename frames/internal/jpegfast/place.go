@@ -19,24 +19,25 @@ const (
 	Letterbox            // aspect kept, black bars
 )
 
-// placement is where a picture goes: which part of it (crop, in its pixels) fills which part of the image (in, in the image's).
-type placement struct {
-	width, height                       int
-	inX, inY, inWidth, inHeight         int
-	cropX, cropY, cropWidth, cropHeight float64
+// Placement is where a picture goes: which part of it (crop, in its pixels) fills which part of the image (in, in the image's).
+type Placement struct {
+	Width, Height                       int
+	InX, InY, InWidth, InHeight         int // InX and InY are even
+	CropX, CropY, CropWidth, CropHeight float64
 }
 
-func place(w, h int, o Options) (placement, error) {
+// Place says where a picture of w×h goes by the options.
+func Place(w, h int, o Options) (Placement, error) {
 	if o.Width == 0 && o.Height == 0 {
 		o.Width, o.Height, o.Fit = w, h, Stretch
 		if w > MaxSide || h > MaxSide {
-			return placement{}, fmt.Errorf("picture of %d×%d without a resize: each side must be at most %d", w, h, MaxSide)
+			return Placement{}, fmt.Errorf("picture of %d×%d without a resize: each side must be at most %d", w, h, MaxSide)
 		}
 	}
 	if o.Width < 1 || o.Width > MaxSide || o.Height < 1 || o.Height > MaxSide {
-		return placement{}, fmt.Errorf("image of %d×%d: each side must be 1 to %d", o.Width, o.Height, MaxSide)
+		return Placement{}, fmt.Errorf("image of %d×%d: each side must be 1 to %d", o.Width, o.Height, MaxSide)
 	}
-	g := placement{width: o.Width, height: o.Height, cropWidth: float64(w), cropHeight: float64(h)}
+	g := Placement{Width: o.Width, Height: o.Height, CropWidth: float64(w), CropHeight: float64(h)}
 	sx, sy := float64(o.Width)/float64(w), float64(o.Height)/float64(h)
 	switch o.Fit {
 	case Stretch:
@@ -45,20 +46,20 @@ func place(w, h int, o Options) (placement, error) {
 		if !o.Upscale {
 			s = min(s, 1)
 		}
-		g.width, g.height = scaled(w, s, o.Width), scaled(h, s, o.Height)
+		g.Width, g.Height = scaled(w, s, o.Width), scaled(h, s, o.Height)
 	case Cover:
 		s := max(sx, sy)
-		g.cropWidth, g.cropHeight = min(float64(o.Width)/s, float64(w)), min(float64(o.Height)/s, float64(h))
-		g.cropX, g.cropY = (float64(w)-g.cropWidth)/2, (float64(h)-g.cropHeight)/2
+		g.CropWidth, g.CropHeight = min(float64(o.Width)/s, float64(w)), min(float64(o.Height)/s, float64(h))
+		g.CropX, g.CropY = (float64(w)-g.CropWidth)/2, (float64(h)-g.CropHeight)/2
 	case Letterbox:
 		s := min(sx, sy)
-		g.inX, g.inWidth = bar(o.Width, scaled(w, s, o.Width))
-		g.inY, g.inHeight = bar(o.Height, scaled(h, s, o.Height))
+		g.InX, g.InWidth = bar(o.Width, scaled(w, s, o.Width))
+		g.InY, g.InHeight = bar(o.Height, scaled(h, s, o.Height))
 		return g, nil
 	default:
-		return placement{}, fmt.Errorf("fit %d is not known", o.Fit)
+		return Placement{}, fmt.Errorf("fit %d is not known", o.Fit)
 	}
-	g.inWidth, g.inHeight = g.width, g.height
+	g.InWidth, g.InHeight = g.Width, g.Height
 	return g, nil
 }
 

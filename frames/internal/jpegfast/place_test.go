@@ -25,8 +25,8 @@ func TestPlace(t *testing.T) {
 		{4096, 1, Options{Width: 16, Height: 16, Fit: Letterbox}, "16×16 0,6 16×2 0,0 4096×1"},
 		{1, 4096, Options{Width: 1, Height: 1, Fit: Cover}, "1×1 0,0 1×1 0,2047.5 1×1"},
 	} {
-		g, err := place(c.w, c.h, c.o)
-		got := fmt.Sprintf("%d×%d %d,%d %d×%d %v,%v %v×%v", g.width, g.height, g.inX, g.inY, g.inWidth, g.inHeight, g.cropX, g.cropY, g.cropWidth, g.cropHeight)
+		g, err := Place(c.w, c.h, c.o)
+		got := fmt.Sprintf("%d×%d %d,%d %d×%d %v,%v %v×%v", g.Width, g.Height, g.InX, g.InY, g.InWidth, g.InHeight, g.CropX, g.CropY, g.CropWidth, g.CropHeight)
 		if err != nil || got != c.want {
 			t.Errorf("%d×%d %+v:\n got %s (%v)\nwant %s", c.w, c.h, c.o, got, err, c.want)
 		}
