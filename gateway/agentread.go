@@ -61,7 +61,7 @@ func (a *agent) take(data []byte) error {
 		return &closeReason{code: wire.CloseProtocolError, text: err.Error()}
 	}
 	opID, requestID := idsOf(data)
-	if r := a.limiter.Reserve(); r.Delay() > 0 {
+	if r := a.limiter.Reserve(); t != wire.TypeBye && r.Delay() > 0 {
 		wait := r.Delay()
 		r.Cancel()
 		p := problem.New(problem.RateLimited, "more than %d messages a second: wait %d ms", a.session.cfg.OpsPerSecond, wait.Milliseconds())

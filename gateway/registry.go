@@ -94,7 +94,7 @@ func (r *registry) reserve(id string) (*Session, *endedSession, error) {
 
 // open reads the log and puts the session into the registry. A nil session without error: somebody else was faster.
 func (r *registry) open(ctx context.Context, id string, old *endedSession) (*Session, bool, error) {
-	key := id + "." + uuid.NewString()
+	key := uuid.NewString() // not the id: a deleted session's id begins anew
 	now := time.Now()
 	if old != nil && !old.deleted {
 		key = old.key

@@ -46,6 +46,8 @@ type Config struct {
 	GatherTimeout  time.Duration                               // before answering; default 3 s
 	ConnectTimeout time.Duration                               // from the offer to connected, else the peer fails; default 20 s
 	MaxUnconnected int                                         // peers not yet connected, all together; default 200
+
+	disconnectedAfter, failedAfter time.Duration // tests shorten them
 }
 
 func (c Config) withDefaults() Config {
@@ -60,6 +62,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxUnconnected <= 0 {
 		c.MaxUnconnected = defaultMaxUnconnected
+	}
+	if c.disconnectedAfter <= 0 {
+		c.disconnectedAfter, c.failedAfter = iceDisconnectedAfter, iceFailedAfter
 	}
 	return c
 }

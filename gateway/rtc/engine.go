@@ -118,6 +118,9 @@ func (e *Engine) Accept(ctx context.Context, offer string, h Handlers) (*Peer, s
 		return nil, "", err
 	}
 	answer, err := p.answer(ctx, plan, text)
+	if err == nil {
+		err = ctx.Err() // nobody waits for the answer any more
+	}
 	if err != nil {
 		p.Close()
 		return nil, "", err

@@ -10,8 +10,10 @@ import (
 	"github.com/pion/logging"
 )
 
-// logFactory gives Pion's warnings and errors to slog, at most one line a second and scope: strangers' packets can
-// provoke them. What Pion calls info and below is about packets and states that we count ourselves.
+// logFactory gives Pion's log to slog, at most one line a second and scope: strangers' packets can provoke any of it.
+// Pion warns of what is ordinary here (a publisher without candidates, a handshake cut short by a reload): debug.
+// Its errors are about one peer's packets, never about us: warnings. What it calls info and below is about packets
+// and states, which we count ourselves: left out.
 type logFactory struct{ log *slog.Logger }
 
 func (f logFactory) NewLogger(scope string) logging.LeveledLogger {
@@ -47,13 +49,11 @@ func (l *pionLogger) Debugf(string, ...any) {}
 func (l *pionLogger) Info(string)           {}
 func (l *pionLogger) Infof(string, ...any)  {}
 
-func (l *pionLogger) Warn(msg string) { l.write(slog.LevelWarn, func() string { return msg }) }
+func (l *pionLogger) Warn(msg string) { l.write(slog.LevelDebug, func() string { return msg }) }
 func (l *pionLogger) Warnf(format string, args ...any) {
-	l.write(slog.LevelWarn, func() string { return fmt.Sprintf(format, args...) })
+	l.write(slog.LevelDebug, func() string { return fmt.Sprintf(format, args...) })
 }
-
-// Pion's errors are about one peer's packets, never about us: a warning here.
-func (l *pionLogger) Error(msg string) { l.Warn(msg) }
+func (l *pionLogger) Error(msg string) { l.write(slog.LevelWarn, func() string { return msg }) }
 func (l *pionLogger) Errorf(format string, args ...any) {
-	l.Warnf(format, args...)
+	l.write(slog.LevelWarn, func() string { return fmt.Sprintf(format, args...) })
 }

@@ -97,6 +97,10 @@ func registerInterceptors(m *webrtc.MediaEngine, chain *interceptor.Registry, lo
 	if err := webrtc.ConfigureSimulcastExtensionHeaders(m); err != nil {
 		return err
 	}
+	mid := webrtc.RTPHeaderExtensionCapability{URI: sdp.SDESMidURI}
+	if err := m.RegisterHeaderExtension(mid, webrtc.RTPCodecTypeAudio); err != nil { // video has it from simulcast
+		return err
+	}
 	for _, kind := range []webrtc.RTPCodecType{webrtc.RTPCodecTypeVideo, webrtc.RTPCodecTypeAudio} {
 		m.RegisterFeedback(webrtc.RTCPFeedback{Type: webrtc.TypeRTCPFBTransportCC}, kind)
 		if err := m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: sdp.TransportCCURI}, kind); err != nil {
@@ -129,7 +133,7 @@ func newSettings(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (
 	e.SetRemoteIPFilter(p.allowsIP)
 	e.DisableActiveTCP(true)
 	e.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
-	e.SetICETimeouts(iceDisconnectedAfter, iceFailedAfter, iceKeepalive)
+	e.SetICETimeouts(cfg.disconnectedAfter, cfg.failedAfter, min(iceKeepalive, cfg.disconnectedAfter/2))
 	e.SetReceiveMTU(receiveMTU)
 	e.SetSRTPReplayProtectionWindow(srtpReplayWindow)
 	e.SetSCTPMaxReceiveBufferSize(maxDataMessage * 2)

@@ -63,7 +63,7 @@ func parseFragment(text string) (fragment, error) {
 // renderFragment writes our side of an ICE restart in the shape of RFC 9725 §4.3.3.
 func renderFragment(media, mid, ufrag, pwd string, candidates []candidate) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "a=ice-ufrag:%s\r\na=ice-pwd:%s\r\nm=%s 9 UDP/TLS/RTP/SAVPF 0\r\na=mid:%s\r\n", ufrag, pwd, media, mid)
+	fmt.Fprintf(&b, "a=ice-options:trickle\r\na=ice-ufrag:%s\r\na=ice-pwd:%s\r\nm=%s 9 UDP/TLS/RTP/SAVPF 0\r\na=mid:%s\r\n", ufrag, pwd, media, mid)
 	for _, c := range candidates {
 		fmt.Fprintf(&b, "a=candidate:%s\r\n", c)
 	}

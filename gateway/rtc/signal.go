@@ -42,7 +42,7 @@ func (p *Peer) negotiate(ctx context.Context, plan *offerPlan, offer string) (*a
 		}
 		return nil, problem.New(problem.InvalidArgument, "the offer cannot be used: %v", err)
 	}
-	local, err := p.pc.CreateAnswer(nil)
+	local, err := p.pc.CreateAnswer(&webrtc.AnswerOptions{OfferAnswerOptions: webrtc.OfferAnswerOptions{ICETricklingSupported: true}})
 	if err != nil {
 		return nil, problem.New(problem.NotNegotiable, "the offer cannot be answered: %v", err)
 	}

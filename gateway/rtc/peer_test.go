@@ -1,0 +1,549 @@
+package rtc
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/pion/ice/v4"
+	"github.com/pion/stun/v4"
+	"github.com/pion/webrtc/v4"
+
+	"sightline/gateway/problem"
+)
+
+func TestPublishersConnectAndTheirPacketsArrive(t *testing.T) {
+	for name, c := range map[string]struct {
+		options publisherOptions
+		edit    func(string) string
+		sources []string
+		proto   string
+	}{
+		"video":             {publisherOptions{}, nil, []string{"camera"}, "udp"},
+		"audio and video":   {publisherOptions{audio: true}, nil, []string{"microphone", "camera"}, "udp"},
+		"camera and screen": {publisherOptions{audio: true, screen: true}, nil, []string{"microphone", "camera", "screen"}, "udp"},
+		"no candidates":     {publisherOptions{}, stripCandidates, []string{"camera"}, "udp"},
+		"setup passive":     {publisherOptions{}, func(s string) string { return strings.ReplaceAll(s, "setup:actpass", "setup:passive") }, []string{"camera"}, "udp"},
+		"setup active":      {publisherOptions{}, func(s string) string { return strings.ReplaceAll(s, "setup:actpass", "setup:active") }, []string{"camera"}, "udp"},
+		"upper case":        {publisherOptions{audio: true}, func(s string) string { return strings.NewReplacer(" udp ", " UDP ", "opus/", "OPUS/").Replace(s) }, []string{"microphone", "camera"}, "udp"},
+		"TCP only":          {publisherOptions{tcp: true}, nil, []string{"camera"}, "tcp"},
+		"dangling group":    {publisherOptions{}, func(s string) string { return strings.Replace(s, "BUNDLE 0", "BUNDLE 9 0", 1) }, []string{"camera"}, "udp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEngine(t, func(c *Config) { c.TCPPort = 0 })
+			p, s := newPublisher(t, c.options), &sink{}
+			offer := p.offer(nil)
+			if c.edit != nil {
+				offer = c.edit(offer)
+			}
+			peer, answer, err := e.Accept(t.Context(), offer, s.handlers())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer peer.Close()
+			p.accept(answer)
+			p.send()
+			for _, source := range c.sources {
+				waitFor(t, source, func() bool { return s.count(source) > 10 })
+			}
+			waitFor(t, "round trip time", func() bool { return peer.Stats().RTTMs > 0 })
+			st := peer.Stats()
+			if st.State != StateConnected || st.DTLSState != "connected" || st.Protocol != c.proto || st.LocalCandidate != "host" ||
+				st.RemoteCandidate == "" || st.BytesReceived < 10*1000 || len(st.Tracks) != len(c.sources) {
+				t.Errorf("stats %+v", st)
+			}
+			if e.Stats() != (EngineStats{Peers: 1}) {
+				t.Errorf("engine %+v", e.Stats())
+			}
+		})
+	}
+}
+
+func TestTrackTellsWhatItIs(t *testing.T) {
+	e := newEngine(t, nil)
+	_, s := publish(t, e, newPublisher(t, publisherOptions{audio: true}), "microphone", "camera")
+	for _, track := range s.tracks {
+		switch track.Kind {
+		case "video":
+			if track.Codec != "VP8" || track.ClockRate != 90000 || track.SSRC == 0 || track.MID == "" || !track.AnswersPLI() {
+				t.Errorf("video: %+v", track.Stats())
+			}
+		case "audio":
+			if track.Codec != "opus" || track.ClockRate != 48000 {
+				t.Errorf("audio: %+v", track.Stats())
+			}
+		default:
+			t.Errorf("kind %q", track.Kind)
+		}
+	}
+}
+
+func TestKeyFrameRequestNamesItsSender(t *testing.T) {
+	e := newEngine(t, nil)
+	p := newPublisher(t, publisherOptions{})
+	_, s := publish(t, e, p, "camera")
+	s.tracks[0].RequestKeyFrame()
+	waitFor(t, "a PLI", func() bool { return p.plis.Load() == 1 })
+	if p.pliSSRC.Load() == 0 {
+		t.Error("PLI with sender SSRC 0")
+	}
+}
+
+func TestOneSimulcastLayerIsHandedOnAndTheOthersDrained(t *testing.T) {
+	e := newEngine(t, nil)
+	peer, s := publish(t, e, newPublisher(t, publisherOptions{simulcast: true}), "camera")
+	waitFor(t, "packets of the second layer", func() bool {
+		tracks := peer.Stats().Tracks
+		return len(tracks) == 2 && tracks[0].Packets > 50 && tracks[1].Packets > 50
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.tracks) != 1 || s.tracks[0].RID == "" {
+		t.Errorf("%d tracks handed on", len(s.tracks))
+	}
+}
+
+func TestTrickledCandidatesAreUsed(t *testing.T) {
+	e := newEngine(t, nil)
+	p, s := newPublisher(t, publisherOptions{}), &sink{}
+	offer := p.offer(nil)
+	peer, _, err := e.Accept(t.Context(), stripCandidates(offer), s.handlers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	// The client never hears our answer, so only our own checks can reach it: proof that the candidate was used.
+	reached := make(chan struct{})
+	probe, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probe.Close()
+	go func() {
+		if _, _, err := probe.ReadFrom(make([]byte, 1500)); err == nil {
+			close(reached)
+		}
+	}()
+	ufrag, pwd := peer.ICE()
+	frag := "a=ice-ufrag:" + ufrag + "\r\na=ice-pwd:" + pwd + "\r\nm=video 9 UDP/TLS/RTP/SAVPF 0\r\na=mid:0\r\na=candidate:1 1 UDP 2130706431 " +
+		strings.Replace(probe.LocalAddr().String(), ":", " ", 1) + " typ host generation 0 ufrag " + ufrag + "\r\na=end-of-candidates\r\n"
+	if err := peer.Trickle(t.Context(), frag); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-reached:
+	case <-time.After(waitTime):
+		t.Fatal("no check was sent to the trickled candidate")
+	}
+	err = peer.Trickle(t.Context(), strings.ReplaceAll(frag, ufrag, "other"))
+	wantProblem(t, err, problem.PreconditionFailed, "another ICE generation")
+	wantProblem(t, peer.Trickle(t.Context(), "nonsense"), problem.InvalidArgument, "line 1 of the fragment")
+}
+
+func TestG12NoPacketToForbiddenAddresses(t *testing.T) {
+	for _, allow := range []bool{true, false} {
+		probe, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer probe.Close()
+		e := newEngine(t, func(c *Config) {
+			c.AllowLoopback = allow
+			c.TCPPort = 0
+			if !allow {
+				c.KeepAddress = nil
+			}
+		})
+		port := strings.TrimPrefix(probe.LocalAddr().String(), "127.0.0.1:")
+		candidate := "a=candidate:1 1 udp 2130706431 127.0.0.1 " + port + " typ host\r\n"
+		peer, _, err := e.Accept(t.Context(), minimal+candidate, Handlers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ufrag, pwd := peer.ICE()
+		if err := peer.Trickle(t.Context(), "a=ice-ufrag:"+ufrag+"\r\na=ice-pwd:"+pwd+"\r\n"+candidate+
+			strings.Replace(candidate, "127.0.0.1", "::ffff:127.0.0.1", 1)); err != nil {
+			t.Fatal(err)
+		}
+		// The allowed case shows within how long a check would come.
+		_ = probe.SetReadDeadline(time.Now().Add(2 * time.Second))
+		_, _, err = probe.ReadFrom(make([]byte, 1500))
+		if allow && err != nil {
+			t.Errorf("allowed, but no check came: %v", err)
+		}
+		if !allow && err == nil {
+			t.Error("a check was sent to loopback")
+		}
+		peer.Close()
+	}
+}
+
+func TestRestartsKeepTheCallAndForgetTheOldGeneration(t *testing.T) {
+	e := newEngine(t, nil)
+	p := newPublisher(t, publisherOptions{audio: true})
+	peer, s := publish(t, e, p, "camera")
+	var old []credentials
+	for i := range 10 {
+		old = append(old, generation(peer))
+		offer := p.offer(&webrtc.OfferOptions{ICERestart: true})
+		frag, err := peer.Restart(t.Context(), asFragment(offer))
+		if err != nil {
+			t.Fatalf("restart %d: %v", i, err)
+		}
+		f, err := parseFragment(frag)
+		if err != nil || f.ufrag == old[i].local || len(f.candidates) == 0 || !f.end {
+			t.Fatalf("restart %d answers %q: %v", i, frag, err)
+		}
+		p.accept(restartedAnswer(p.pc.CurrentRemoteDescription().SDP, frag))
+		if ufrag, _ := peer.ICE(); !strings.Contains(offer, "a=ice-ufrag:"+ufrag+"\r\n") {
+			t.Errorf("remote ufrag %q is not the client's new one", ufrag)
+		}
+		before := s.count("camera")
+		waitFor(t, "packets after the restart", func() bool { return s.count("camera") > before+20 })
+	}
+	waitFor(t, "connected again", func() bool { return peer.Stats().State == StateConnected })
+	if n := muxEntries(e); n != 1 {
+		t.Errorf("%d entries in the UDP mux, want 1", n)
+	}
+	if !answersCheck(t, e, generation(peer)) {
+		t.Error("a check of the generation in force is not answered")
+	}
+	for i, c := range old {
+		if answersCheck(t, e, c) {
+			t.Errorf("a check of old generation %d is answered", i)
+		}
+	}
+}
+
+func TestFailedRestartLeavesTheCallAlone(t *testing.T) {
+	e := newEngine(t, nil)
+	p := newPublisher(t, publisherOptions{})
+	peer, s := publish(t, e, p, "camera")
+	ufrag, pwd := peer.ICE()
+	for _, c := range []struct {
+		frag  string
+		code  problem.Code
+		words string
+	}{
+		{"", problem.InvalidArgument, "holds neither"},
+		{"garbage", problem.InvalidArgument, "line 1"},
+		{"a=ice-ufrag:newone\r\n", problem.InvalidArgument, "a=ice-pwd of the fragment has 0"},
+		{"a=ice-ufrag:newone\r\na=ice-pwd:short\r\n", problem.InvalidArgument, "a=ice-pwd of the fragment has 5"},
+		{"a=ice-ufrag:" + ufrag + "\r\na=ice-pwd:" + pwd + "\r\n", problem.InvalidArgument, "needs a new a=ice-ufrag"},
+		{strings.Repeat("a=candidate:x\r\n", 2000), problem.TooLarge, "at most 16384"},
+	} {
+		_, err := peer.Restart(t.Context(), c.frag)
+		wantProblem(t, err, c.code, c.words)
+	}
+	before := s.count("camera")
+	waitFor(t, "packets go on", func() bool { return s.count("camera") > before+50 })
+	if now, _ := peer.ICE(); now != ufrag || peer.Stats().State != StateConnected {
+		t.Errorf("ufrag %q, state %v", now, peer.Stats().State)
+	}
+}
+
+func TestG13CloseNotifyEndsThePeerAtOnce(t *testing.T) {
+	e := newEngine(t, nil)
+	p := newPublisher(t, publisherOptions{})
+	peer, s := publish(t, e, p, "camera")
+	began := time.Now()
+	if err := p.pc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitDone(t, peer)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	waitFor(t, "the track's reader ended", func() bool { return s.ended.Load() == 1 })
+	wantLastState(t, s, StateClosed)
+	if muxEntries(e) != 0 || e.Stats() != (EngineStats{}) {
+		t.Errorf("left: %d mux entries, %+v", muxEntries(e), e.Stats())
+	}
+}
+
+func TestG13VanishedPublisherFailsAndIsGone(t *testing.T) {
+	if total := iceDisconnectedAfter + iceFailedAfter; total > 15*time.Second {
+		t.Errorf("a vanished publisher is noticed only after %v", total)
+	}
+	e := newEngine(t, func(c *Config) { c.disconnectedAfter, c.failedAfter = time.Second, time.Second })
+	p := newPublisher(t, publisherOptions{})
+	peer, s := publish(t, e, p, "camera")
+	_ = p.socket.Close() // no close_notify, no more packets
+	waitDone(t, peer)
+	for _, want := range []State{StateConnected, StateDisconnected, StateFailed} {
+		if !s.saw(want) {
+			t.Errorf("state %s was not told: %v", want, s.states)
+		}
+	}
+	wantLastState(t, s, StateClosed)
+}
+
+func TestG12NeverConnectedPeerIsGivenUp(t *testing.T) {
+	e := newEngine(t, func(c *Config) { c.ConnectTimeout = 300 * time.Millisecond; c.MaxUnconnected = 2 })
+	s := &sink{}
+	first, _, err := e.Accept(t.Context(), minimal, s.handlers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = e.Accept(t.Context(), minimal, Handlers{}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = e.Accept(t.Context(), minimal, Handlers{})
+	wantProblem(t, err, problem.Overloaded, "at most 2")
+	if problem.From(err).RetryAfter <= 0 {
+		t.Error("overloaded without Retry-After")
+	}
+	waitDone(t, first)
+	if !s.saw(StateFailed) {
+		t.Errorf("states %v", s.states)
+	}
+	waitFor(t, "room for others", func() bool { return e.Stats() == (EngineStats{}) })
+	p, _, err := e.Accept(t.Context(), minimal, Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+}
+
+func TestCancelledAcceptLeavesNothing(t *testing.T) {
+	e := newEngine(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := e.Accept(ctx, minimal, Handlers{}); err == nil {
+		t.Fatal("accepted for nobody")
+	}
+	if e.Stats() != (EngineStats{}) || muxEntries(e) != 0 {
+		t.Errorf("left: %+v, %d mux entries", e.Stats(), muxEntries(e))
+	}
+}
+
+func TestPeerOutlivesTheContextOfItsOffer(t *testing.T) {
+	e := newEngine(t, nil)
+	p, s := newPublisher(t, publisherOptions{}), &sink{}
+	ctx, cancel := context.WithCancel(t.Context())
+	peer, answer, err := e.Accept(ctx, p.offer(nil), s.handlers())
+	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	p.accept(answer)
+	p.send()
+	waitFor(t, "packets", func() bool { return s.count("camera") > 10 })
+}
+
+// TestG13ManyPeersAtRandomPoints opens and closes peers wherever they are in their set-up.
+func TestG13ManyPeersAtRandomPoints(t *testing.T) {
+	const peers, atATime = 200, 8
+	e := newEngine(t, func(c *Config) { c.TCPPort = 0 })
+	one := func(t *testing.T, rnd *rand.Rand) {
+		s := &sink{}
+		p := newPublisher(t, publisherOptions{audio: rnd.IntN(2) == 0})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(30))*time.Millisecond+time.Microsecond)
+		defer cancel()
+		if rnd.IntN(4) > 0 {
+			ctx = t.Context()
+		}
+		peer, answer, err := e.Accept(ctx, p.offer(nil), s.handlers())
+		if err != nil {
+			return // cancelled while gathering
+		}
+		if rnd.IntN(5) > 0 {
+			p.accept(answer)
+			p.send()
+		}
+		<-time.After(time.Duration(rnd.IntN(80)) * time.Millisecond)
+		if rnd.IntN(2) == 0 {
+			_ = p.pc.Close()
+		}
+		peer.Close()
+	}
+	t.Run("warm up", func(t *testing.T) { one(t, rand.New(rand.NewPCG(1, 1))) })
+	base := runtime.NumGoroutine()
+	t.Run("many", func(t *testing.T) {
+		var wg sync.WaitGroup
+		next := make(chan uint64)
+		for range atATime {
+			wg.Go(func() {
+				for seed := range next {
+					t.Run("", func(t *testing.T) { one(t, rand.New(rand.NewPCG(seed, 2))) })
+				}
+			})
+		}
+		for i := range uint64(peers) {
+			next <- i
+		}
+		close(next)
+		wg.Wait()
+	})
+	waitFor(t, "goroutines back to base", func() bool { return runtime.NumGoroutine() <= base+5 })
+	if e.Stats() != (EngineStats{}) {
+		t.Errorf("left: %+v", e.Stats())
+	}
+	waitFor(t, "mux maps empty", func() bool { return muxEntries(e) == 0 })
+}
+
+func TestCloseFromManySidesIsOne(t *testing.T) {
+	e := newEngine(t, nil)
+	peer, _ := publish(t, e, newPublisher(t, publisherOptions{}), "camera")
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(peer.Close)
+	}
+	wg.Go(func() { _ = e.Close() })
+	wg.Wait()
+	waitDone(t, peer)
+	_, _, err := e.Accept(t.Context(), minimal, Handlers{})
+	wantProblem(t, err, problem.Draining, "shutting down")
+	wantProblem(t, peer.Trickle(t.Context(), "a=end-of-candidates"), problem.NotFound, "gone")
+	_, err = peer.Restart(t.Context(), "a=ice-ufrag:newone\r\na=ice-pwd:0123456789012345678901\r\n")
+	wantProblem(t, err, problem.NotFound, "gone")
+}
+
+func TestWrappedTrackOfAnotherProgramIsRead(t *testing.T) {
+	p := newPublisher(t, publisherOptions{})
+	var s webrtc.SettingEngine
+	s.SetIncludeLoopbackCandidate(true)
+	s.SetIPFilter(func(ip net.IP) bool { return ip.Equal(net.IPv4(127, 0, 0, 1)) })
+	s.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
+	pc, err := webrtc.NewAPI(webrtc.WithSettingEngine(s)).NewPeerConnection(webrtc.Configuration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close()
+	wrapped := make(chan *InTrack, 1)
+	pc.OnTrack(func(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) { wrapped <- Wrap(pc, track, receiver) })
+	if err := pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeOffer, SDP: p.offer(nil)}); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := pc.CreateAnswer(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gathered := webrtc.GatheringCompletePromise(pc)
+	if err := pc.SetLocalDescription(answer); err != nil {
+		t.Fatal(err)
+	}
+	<-gathered
+	p.accept(pc.LocalDescription().SDP)
+	p.send()
+	track := <-wrapped
+	for range 20 {
+		if packet, err := track.ReadRTP(); err != nil || len(packet.Payload) != 1002 {
+			t.Fatalf("%v, %v", packet, err)
+		}
+	}
+	track.RequestKeyFrame()
+	waitFor(t, "a PLI", func() bool { return p.plis.Load() > 0 && p.pliSSRC.Load() != 0 })
+	if err := pc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10_000 {
+		if _, err = track.ReadRTP(); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Error("the track does not end with its connection")
+	}
+}
+
+func waitDone(t *testing.T, p *Peer) {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(waitTime):
+		t.Fatal("the peer is not gone")
+	}
+}
+
+func wantLastState(t *testing.T, s *sink, want State) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.states); n == 0 || s.states[n-1] != want {
+		t.Errorf("states %v, want the last to be %s", s.states, want)
+	}
+}
+
+// credentials are what a remote side needs to check an ICE generation of ours.
+type credentials struct{ local, localPwd, remote string }
+
+func generation(p *Peer) credentials {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return credentials{p.sig.local.ufrag, p.sig.local.pwd, p.sig.plan.ufrag}
+}
+
+// restartedAnswer is what a client makes of our fragment: its stored answer with other credentials and candidates.
+func restartedAnswer(answer, frag string) string {
+	f, _ := parseFragment(frag)
+	var b strings.Builder
+	first := true
+	for line := range strings.Lines(stripCandidates(answer)) {
+		switch {
+		case strings.HasPrefix(line, "a=ice-ufrag:"):
+			line = "a=ice-ufrag:" + f.ufrag + "\r\n"
+		case strings.HasPrefix(line, "a=ice-pwd:"):
+			line = "a=ice-pwd:" + f.pwd + "\r\n"
+			if first {
+				for _, c := range f.candidates {
+					line += "a=candidate:" + c + "\r\n"
+				}
+			}
+			first = false
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// answersCheck sends a valid connectivity check of a generation to the engine's port, from a new address.
+func answersCheck(t *testing.T, e *Engine, c credentials) bool {
+	t.Helper()
+	port, _ := e.Ports()
+	conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	m, err := stun.Build(stun.BindingRequest, stun.TransactionID, stun.NewUsername(c.local+":"+c.remote),
+		ice.AttrControlling(1), ice.PriorityAttr(1), stun.NewShortTermIntegrity(c.localPwd), stun.Fingerprint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(m.Raw); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+	_, err = conn.Read(make([]byte, 1500))
+	return err == nil
+}
+
+// muxEntries counts the peers that the UDP muxes know, under their locks.
+func muxEntries(e *Engine) int {
+	n := 0
+	muxes := reflect.ValueOf(e.socks.udp).Elem().FieldByName("muxes")
+	for i := range muxes.Len() {
+		m := reflect.ValueOf((*ice.UDPMuxDefault)(muxes.Index(i).Elem().UnsafePointer())).Elem()
+		mu := (*sync.Mutex)(unsafe.Pointer(m.FieldByName("mu").UnsafeAddr()))
+		mu.Lock()
+		n += m.FieldByName("connsIPv4").Len() + m.FieldByName("connsIPv6").Len()
+		mu.Unlock()
+		addrs := (*sync.RWMutex)(unsafe.Pointer(m.FieldByName("addressMapMu").UnsafeAddr()))
+		addrs.Lock()
+		if a := m.FieldByName("addressMap").Len(); n == 0 {
+			n += a
+		}
+		addrs.Unlock()
+	}
+	return n
+}
