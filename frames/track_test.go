@@ -130,6 +130,9 @@ func TestG10ClipWithLossAndReordering(t *testing.T) {
 			if miss := int(end.Lost) - net.lost; miss < -2 || miss > 12 {
 				t.Errorf("seed %d: %d packets counted as lost, %d were", seed, end.Lost, net.lost)
 			}
+			if end.FrameDrops.Decode+end.FrameDrops.Corrupt != 0 {
+				t.Errorf("seed %d: frames of a broken chain came as far as the decoder: %+v", seed, end.FrameDrops)
+			}
 			t.Logf("seed %d: %d images, worst %.1f dB, PLIs %d, drops %+v, packets %+v, lost %d", seed, images, worst, end.PLIs, end.FrameDrops, end.PacketDrops, end.Lost)
 		})
 	}
