@@ -4,7 +4,7 @@ import { Api, tokenOf } from './api.js';
 import { $, el, setText } from './dom.js';
 import { ImageView } from './view-image.js';
 import { TalkView } from './view-talk.js';
-import { countdown, drawLink } from './view-link.js';
+import { drawLink } from './view-link.js';
 import { Publisher } from './whip.js';
 import { randomId, validSession } from './wire.js';
 import { ServerError, agentCommand, sourceWords } from './words.js';
@@ -105,7 +105,7 @@ function drawPublisher() {
   const words = {
     idle: '', asking: `The browser asks whether this page may use the ${thing}.`,
     connecting: 'Connecting to the gateway…', live: `Live: your ${thing} goes to session “${publisher.session}”.`,
-    reconnecting: `The call broke. It comes back by itself (${countdown(publisher.retryAt)}).`, failed: '' };
+    reconnecting: 'The call broke. It comes back by itself, in the same session.', failed: '' };
   setText($('publish-state'), words[state] ?? '');
   drawNotices();
   draw();
@@ -248,8 +248,7 @@ function draw() {
 
 function tick() {
   image.tick(performance.now());
-  if (publisher.state === 'reconnecting') drawPublisher();
-  else if (agent.state === 'waiting') draw();
+  if (publisher.state === 'reconnecting' || agent.state === 'waiting') draw(); // the countdown
 }
 
 function wireAgent() {

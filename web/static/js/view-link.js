@@ -67,8 +67,8 @@ function drawLinkHop({ publisher, stats }, sources) {
   }
 }
 
-/** "next try in 3 s", or '' while trying. */
-export function countdown(retryAt) {
+/** "next try in 3 s", or that it is being tried. */
+function countdown(retryAt) {
   const left = retryAt - performance.now();
   return left > 0 ? `next try in ${Math.ceil(left / 1000)} s` : 'trying now';
 }

@@ -140,7 +140,9 @@ export class Publisher extends EventTarget {
     late.length = 0; // these are in the offer already
     const response = await this.#api.request(`/whip/${encodeURIComponent(this.session)}`, {
       method: 'POST', headers: { 'Content-Type': 'application/sdp' }, body: pc.localDescription.sdp });
-    const resource = new URL(response.headers.get('Location') ?? '', window.location.href).href;
+    const location = response.headers.get('Location');
+    if (response.status !== 201 || !location) throw new Error(`the answer is no WHIP answer (status ${response.status}); is this address a Sightline gateway?`);
+    const resource = new URL(location, window.location.href).href;
     if (run !== this.#run || pc !== this.#pc) return void this.#delete(resource);
     this.#resource = resource;
     this.#etag = response.headers.get('ETag') ?? '';
