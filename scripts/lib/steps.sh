@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # Sourced by scripts/check and scripts/test: one line per step with its time, the output only when it failed.
 
+export LC_ALL=C.UTF-8 # a decimal point in times, whatever the user's language
+
 failed_steps=()
 idle_steps=()
 steps_run=0
@@ -20,7 +22,7 @@ step() {
   else
     failed_steps+=("$name")
     printf 'FAIL  %-14s %5.1fs\n' "$name" "$(elapsed "$started")"
-    sed 's/^/      /' <<<"$out"
+    printf '      %s\n' "${out//$'\n'/$'\n'      }"
   fi
 }
 
