@@ -103,6 +103,8 @@ func (s *Session) image(ctx context.Context, r imageRequest) (seenImage, error) 
 	case errors.Is(err, frames.ErrNoImage):
 		return seenImage{}, problem.New(problem.ImageTimeout, "source %s (%s) gave no image younger than %d ms within %d ms",
 			src.name, src.message().State, r.maxAge.Milliseconds(), r.wait.Milliseconds())
+	case errors.Is(err, frames.ErrBusy):
+		return seenImage{}, problem.New(problem.Overloaded, "%s", err).WithRetryAfter(time.Second)
 	case ctx.Err() != nil:
 		return seenImage{}, problem.New(problem.ImageTimeout, "the request ended before there was an image").WithCause(err)
 	}
