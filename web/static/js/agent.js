@@ -12,7 +12,7 @@ const WELCOME_MS = 10_000;
  * `reset` (conversation replaced), `entry` {entry, set, removed}, `image` {header, payload, receivedAt}, `source`, `deleted`, `welcome`.
  */
 export class AgentClient extends EventTarget {
-  #api; #socket = null; #run = 0; #timer = 0; #backoff = new Backoff(); #ops = new Map(); #requests = new Map(); #synced = false;
+  #api; #socket = null; #run = 0; #timer = 0; #slow = 0; #backoff = new Backoff(); #ops = new Map(); #requests = new Map(); #synced = false; #created;
 
   constructor(api, agentId, freshId) {
     super();
@@ -86,7 +86,10 @@ export class AgentClient extends EventTarget {
     const run = ++this.#run;
     this.#set('attaching', this.trouble);
     try {
-      await this.#api.openSession(this.session);
+      const { created_at: created } = await this.#api.openSession(this.session);
+      if (run !== this.#run) return;
+      if (created !== this.#created) this.#synced = false; // same id, another log: our seq means nothing in it
+      this.#created = created;
     } catch (error) {
       if (run !== this.#run) return;
       const known = error instanceof ServerError && [404, 405].includes(error.status); // opened by publishing only: the socket decides
@@ -96,16 +99,16 @@ export class AgentClient extends EventTarget {
     const socket = this.#socket = new WebSocket(this.#api.socketURL(this.session, window.location), SUBPROTOCOL);
     socket.binaryType = 'arraybuffer';
     let welcomed = false;
-    const slow = setTimeout(() => { if (!welcomed) socket.close(); }, WELCOME_MS);
+    this.#slow = setTimeout(() => socket.close(), WELCOME_MS);
     socket.onopen = () => this.#send(hello(this.agentId, wantOf(this.fps), this.#synced ? this.conversation.seq : undefined));
     socket.onmessage = (e) => {
       if (run !== this.#run) return;
       if (typeof e.data !== 'string') return this.#binary(e.data);
       const message = parse(e.data);
-      if (message?.type === 'welcome') { welcomed = true; clearTimeout(slow); }
+      if (message?.type === 'welcome') { welcomed = true; clearTimeout(this.#slow); }
       if (message) this.#text(message);
     };
-    socket.onclose = (e) => { clearTimeout(slow); if (run === this.#run) this.#closed(e.code, welcomed); };
+    socket.onclose = (e) => { if (run === this.#run) this.#closed(e.code, welcomed); };
   }
 
   #text(m) {
@@ -223,6 +226,7 @@ export class AgentClient extends EventTarget {
   }
 
   #drop() {
+    clearTimeout(this.#slow);
     const socket = this.#socket;
     this.#socket = null;
     if (socket) { socket.onclose = socket.onmessage = null; socket.close(); }
