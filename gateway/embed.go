@@ -9,8 +9,8 @@ import (
 )
 
 // AddTrack gives the session a track of a PeerConnection that the calling program made: call it from the PeerConnection's
-// OnTrack. Video becomes a source named as Config says for our own publishers; sound is drained. The track is read until it
-// ends. It fails when the session has ended or a WHIP publisher holds it.
+// OnTrack. The first video becomes the source "camera", the next "screen"; sound is drained. The track is read until it ends,
+// by the session alone. It fails when the session has ended or another publisher holds it.
 func (s *Session) AddTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) error {
 	in := rtc.Wrap(pc, track, receiver)
 	s.mu.Lock()
@@ -29,8 +29,23 @@ func (s *Session) AddTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote,
 	}
 	p.mu.Lock()
 	p.tracks++
+	if in.Kind == "video" {
+		in.Source = foreignSource(p.videos)
+		p.videos++
+	}
 	p.mu.Unlock()
 	s.mu.Unlock()
 	s.addTrack(p, in)
 	return nil
+}
+
+// foreignSource names the n-th video of a PeerConnection of which only the order is known.
+func foreignSource(n int) string {
+	switch n {
+	case 0:
+		return "camera"
+	case 1:
+		return "screen"
+	}
+	return fmt.Sprintf("video-%d", n+1)
 }

@@ -25,6 +25,7 @@ type publication struct {
 	answer string
 	state  rtc.State
 	tracks int // of a foreign one: it has left when its last track has ended
+	videos int // of a foreign one, ever added: they name the sources
 }
 
 // publish answers an offer and makes its peer the session's publisher. There is one at a time: while the present one is

@@ -202,8 +202,9 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, session string) {
 		h.fail(w, r, err)
 		return
 	}
-	if r.Context().Err() != nil {
+	if err := r.Context().Err(); err != nil {
 		pub.Close("the publisher left before the answer")
+		h.fail(w, r, problem.New(problem.Internal, "the request ended before its answer").WithCause(err))
 		return
 	}
 	secret, res := randomToken(20), &resource{pub: pub, turn: make(chan struct{}, 1), etag: newTag()}
@@ -281,9 +282,6 @@ func (h *Handler) wrongMethod(w http.ResponseWriter, r *http.Request, methods st
 }
 
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		return // nobody reads it
-	}
 	h.cfg.WriteError(w, r, err)
 }
 

@@ -30,6 +30,7 @@ func (h *Handler) patch(w http.ResponseWriter, r *http.Request, res *resource) {
 	case res.turn <- struct{}{}:
 		defer func() { <-res.turn }()
 	case <-r.Context().Done():
+		h.fail(w, r, problem.New(problem.Internal, "the request ended before its turn").WithCause(r.Context().Err()))
 		return
 	}
 	current := res.pub.RemoteUfrag()

@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"image/jpeg"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/pion/webrtc/v4"
+	"github.com/pion/webrtc/v4/pkg/media"
+
+	"sightline/frames"
+	"sightline/frames/ivf"
+)
+
+// loopbackAPI makes PeerConnections that find each other on this machine alone.
+func loopbackAPI(t *testing.T) *webrtc.API {
+	t.Helper()
+	var m webrtc.MediaEngine
+	if err := m.RegisterDefaultCodecs(); err != nil {
+		t.Fatal(err)
+	}
+	var s webrtc.SettingEngine
+	s.SetIncludeLoopbackCandidate(true)
+	return webrtc.NewAPI(webrtc.WithMediaEngine(&m), webrtc.WithSettingEngine(s))
+}
+
+// TestEmbedAForeignPeerConnection is Example_embed with a real call: a PeerConnection that the gateway did not make.
+func TestEmbedAForeignPeerConnection(t *testing.T) {
+	g := startGateway(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	session, err := g.Session(ctx, "embedded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := loopbackAPI(t)
+	caller, ours := mustPeer(t, api), mustPeer(t, api)
+	ours.OnTrack(func(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) {
+		if err := session.AddTrack(ours, track, receiver); err != nil {
+			t.Error(err)
+		}
+	})
+	video, err := webrtc.NewTrackLocalStaticSample(webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeVP8}, "video", "caller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := caller.AddTrack(video); err != nil {
+		t.Fatal(err)
+	}
+	connect(t, caller, ours)
+	go play(ctx, video)
+
+	img, err := imageWhenThere(ctx, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := jpeg.DecodeConfig(bytes.NewReader(img.Data))
+	if err != nil || cfg.Width != 1024 || cfg.Height != 1024 || img.Source != "camera" {
+		t.Fatalf("image of %s: %v %v", img.Source, cfg, err)
+	}
+	if status, body, _ := g.do("GET", "/v1/sessions/embedded", ""); !bytes.Contains(body, []byte(`"state":"live"`)) {
+		t.Errorf("session: %d %s", status, body)
+	}
+	if status, _, h := g.do("POST", "/whip/embedded", "v=0"); status/100 == 2 {
+		t.Errorf("a second publisher was taken: %d %v", status, h)
+	}
+	if err := ours.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		session.mu.Lock()
+		defer session.mu.Unlock()
+		if session.publisher != nil {
+			return "the session still has a publisher although its PeerConnection is closed"
+		}
+		return ""
+	})
+}
+
+// imageWhenThere waits for the source, then for its first image.
+func imageWhenThere(ctx context.Context, session *Session) (*frames.Image, error) {
+	for {
+		img, err := session.Image(ctx, "", frames.DefaultRealtimeEncodeOptions(), time.Second, time.Second)
+		if err == nil || ctx.Err() != nil {
+			return img, err
+		}
+		time.Sleep(5 * time.Millisecond) // polls a condition
+	}
+}
+
+func mustPeer(t *testing.T, api *webrtc.API) *webrtc.PeerConnection {
+	t.Helper()
+	pc, err := api.NewPeerConnection(webrtc.Configuration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pc.Close() })
+	return pc
+}
+
+// connect exchanges offer and answer with all candidates in them.
+func connect(t *testing.T, from, to *webrtc.PeerConnection) {
+	t.Helper()
+	offer, err := from.CreateOffer(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gathered := webrtc.GatheringCompletePromise(from)
+	if err := from.SetLocalDescription(offer); err != nil {
+		t.Fatal(err)
+	}
+	<-gathered
+	if err := to.SetRemoteDescription(*from.LocalDescription()); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := to.CreateAnswer(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gathered = webrtc.GatheringCompletePromise(to)
+	if err := to.SetLocalDescription(answer); err != nil {
+		t.Fatal(err)
+	}
+	<-gathered
+	if err := from.SetRemoteDescription(*to.LocalDescription()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// play sends the clip's frames at 30/s, in a loop, until ctx ends.
+func play(ctx context.Context, track *webrtc.TrackLocalStaticSample) {
+	file, err := os.Open("../frames/testdata/face480_90.vp8.ivf")
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	ticker := time.NewTicker(time.Second / 30)
+	defer ticker.Stop()
+	for {
+		if _, err := file.Seek(0, 0); err != nil {
+			return
+		}
+		r, err := ivf.NewReader(file)
+		if err != nil {
+			return
+		}
+		for {
+			f, err := r.Next()
+			if err != nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if track.WriteSample(media.Sample{Data: f.Data, Duration: time.Second / 30}) != nil {
+				return
+			}
+		}
+	}
+}
