@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/draw"
 	"image/png"
 
 	"sightline/frames/internal/jpegfast"
@@ -57,8 +58,10 @@ func encodePicture(enc *jpegfast.Encoder, pic *Picture, o EncodeOptions) (e enco
 		Y: full.Y, Cb: full.U, Cr: full.V, YStride: full.YStride, CStride: full.CStride,
 		SubsampleRatio: image.YCbCrSubsampleRatio420, Rect: image.Rect(0, 0, full.Width, full.Height),
 	}
+	rgba := image.NewRGBA(img.Rect) // draw and png have fast paths for it
+	draw.Draw(rgba, rgba.Rect, img, image.Point{}, draw.Src)
 	var buf bytes.Buffer
-	if err := png.Encode(&buf, img); err != nil {
+	if err := png.Encode(&buf, rgba); err != nil {
 		return e, err
 	}
 	return encoded{buf.Bytes(), full.Width, full.Height, enc.Luma().Black()}, nil

@@ -225,7 +225,10 @@ func TestRequests(t *testing.T) {
 			}
 			var err error
 			wait := make(chan struct{})
-			go func() { _, err = r.track.Image(context.Background(), Request{Options: ownSize, Wait: 2 * time.Second}); close(wait) }()
+			go func() {
+				_, err = r.track.Image(context.Background(), Request{Options: ownSize, Wait: 2 * time.Second})
+				close(wait)
+			}()
 			time.Sleep(time.Second)
 			if r.asked() == 0 {
 				t.Error("no key frame asked for")
