@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { webcrypto } from 'node:crypto';
-import { decodeBinary, hello, imageAddress, randomId, validSession, wantOf } from '../static/js/wire.js';
+import { decodeBinary, hello, imageAddress, markScreen, randomId, validSession, wantOf } from '../static/js/wire.js';
 
 globalThis.crypto ??= webcrypto; // node 18 has no global one, browsers do
 
@@ -63,4 +63,9 @@ test('session ids follow the rule of the contract', () => {
 test('random ids are hex of the asked length and differ', () => {
   assert.match(randomId(4), /^[0-9a-f]{8}$/);
   assert.notEqual(randomId(), randomId());
+});
+
+test('a screen is marked in every video section, after the lines that must come first', () => {
+  const sdp = 'v=0\r\nm=audio 9 X 0\r\na=mid:0\r\nm=video 9 X 96\r\nc=IN IP4 0.0.0.0\r\nb=AS:1\r\na=mid:1\r\nm=video 9 X 96\r\na=mid:2\r\n';
+  assert.equal(markScreen(sdp), 'v=0\r\nm=audio 9 X 0\r\na=mid:0\r\nm=video 9 X 96\r\nc=IN IP4 0.0.0.0\r\nb=AS:1\r\na=content:slides\r\na=mid:1\r\nm=video 9 X 96\r\na=content:slides\r\na=mid:2\r\n');
 });

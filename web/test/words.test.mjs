@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { ServerError, agentCommand, closeWords, endedTrouble, insecureTrouble, mediaTrouble, policyWords, sentence, serverTrouble, sourceWords } from '../static/js/words.js';
+import { ServerError, agentCommand, blackTrouble, closeWords, endedTrouble, insecureTrouble, mediaTrouble, policyWords, sentence, serverTrouble, sourceWords } from '../static/js/words.js';
 import { readStats } from '../static/js/stats.js';
 
 test('every camera failure has its own words and says what to do', () => {
@@ -32,6 +32,8 @@ test('the detail of a refusal is shown as the server said it', () => {
 test('source states and decode policies in words', () => {
   assert.deepEqual(sourceWords('black', 'camera'), { word: 'camera is black', note: 'covered or muted?', tone: 'warn' });
   assert.equal(sourceWords('live').tone, 'good');
+  assert.match(blackTrouble('camera').advice, /covered or muted/);
+  assert.match(blackTrouble('screen').title, /screen/);
   assert.equal(sourceWords('stalled').tone, 'warn');
   assert.equal(sourceWords('ended').tone, 'off');
   assert.equal(sourceWords('new-state').word, 'new-state');

@@ -7,7 +7,7 @@ import { TalkView } from './view-talk.js';
 import { drawLink } from './view-link.js';
 import { Publisher } from './whip.js';
 import { randomId, validSession } from './wire.js';
-import { ServerError, agentCommand, sourceWords } from './words.js';
+import { ServerError, agentCommand, blackTrouble } from './words.js';
 
 const POLL_MS = 1000, TICK_MS = 250;
 
@@ -15,7 +15,7 @@ const api = new Api(tokenOf(window.location));
 const agent = new AgentClient(api, tabId(), () => tabId(true));
 const publisher = new Publisher(api);
 const image = new ImageView();
-const talk = new TalkView(loadBlob);
+const talk = new TalkView(loadBlob, () => agent.agentId);
 const page = { detail: null, stats: undefined, serverOk: true, misses: 0, pollError: null };
 
 // Stable for the tab's life, also over a reload.
@@ -119,7 +119,7 @@ function drawNotices() {
   const said = agent.trouble ?? page.pollError;
   if (said && !list.some((t) => t.code === said.code)) list.push({ ...said, act: agent.state === 'attached' ? null : () => agent.retryNow() });
   const black = page.detail?.sources?.find((s) => s.state === 'black');
-  if (black) list.push({ code: 'black', soft: true, title: `The ${black.name} is black.`, advice: sourceWords('black', black.name).note === 'covered or muted?' ? 'Is it covered or muted? Agents are told that they see nothing.' : 'Is the shared window hidden?' });
+  if (black) list.push(blackTrouble(publisher.active ? publisher.kind : black.name));
   const key = JSON.stringify(list.map(({ code, title, advice }) => [code, title, advice]));
   if ($('notices').drawn === key) return;
   $('notices').drawn = key;

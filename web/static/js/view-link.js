@@ -49,7 +49,8 @@ function said(source, kind = source.name) {
   return note ? `${word}: ${note}` : word;
 }
 
-function drawLinkHop({ publisher, stats }, sources) {
+function drawLinkHop({ publisher, stats, serverOk }, sources) {
+  if (publisher.state === 'live' && !serverOk) return hop('link', 'warn', 'not confirmed', []);
   switch (publisher.state) {
     case 'live': {
       const s = stats ?? {};

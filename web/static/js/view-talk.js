@@ -6,9 +6,9 @@ import { imageAddress } from './wire.js';
 const NEAR_END = 60; // px from the end within which the log keeps following
 
 export class TalkView {
-  /** `load` turns a stored blob's path into an address an <img> may use (a promise). */
-  constructor(load) {
-    this.load = load;
+  /** `load` turns a stored blob's path into an address an <img> may use (a promise); `me` gives this console's agent id. */
+  constructor(load, me) {
+    Object.assign(this, { load, me });
     this.log = $('log');
     this.nodes = new Map();
     this.session = '';
@@ -56,7 +56,8 @@ export class TalkView {
   }
 
   #message(item, about) {
-    const who = item.role === 'assistant' ? item.agent_id || about?.author || '' : item.agent_id || (about?.author?.startsWith('console-') ? 'this console or another' : about?.author) || '';
+    const author = item.agent_id || about?.author || '';
+    const who = author && author === this.me() ? `${author}, this console` : author;
     const at = about?.at ? new Date(about.at) : null;
     const node = el('article', { class: `item ${item.role}`, 'data-role': item.role },
       el('header', {}, el('b', {}, roleWord(item.role)), who && el('span', {}, who),

@@ -1,6 +1,7 @@
 // Publishing by WHIP (RFC 9725): one peer connection at a time, re-made by itself when it breaks, under the same session id.
 import { Backoff } from './backoff.js';
 import { readStats } from './stats.js';
+import { markScreen } from './wire.js';
 import { ServerError, connectionTrouble, endedTrouble, insecureTrouble, mediaTrouble, serverTrouble } from './words.js';
 
 const GATHER_MS = 1000;       // candidates that are later than this follow by PATCH
@@ -138,8 +139,9 @@ export class Publisher extends EventTarget {
     await gathered(pc, GATHER_MS);
     if (run !== this.#run || pc !== this.#pc) return;
     late.length = 0; // these are in the offer already
+    const offer = this.kind === 'screen' ? markScreen(pc.localDescription.sdp) : pc.localDescription.sdp;
     const response = await this.#api.request(`/whip/${encodeURIComponent(this.session)}`, {
-      method: 'POST', headers: { 'Content-Type': 'application/sdp' }, body: pc.localDescription.sdp });
+      method: 'POST', headers: { 'Content-Type': 'application/sdp' }, body: offer });
     const location = response.headers.get('Location');
     if (response.status !== 201 || !location) throw new Error(`the answer is no WHIP answer (status ${response.status}); is this address a Sightline gateway?`);
     const resource = new URL(location, window.location.href).href;

@@ -49,6 +49,11 @@ export function imageAddress(url, session) {
   }
 }
 
+/** An offer whose video sections say that they are a screen (RFC 4796), so that the gateway names the source so. */
+export function markScreen(sdp) {
+  return sdp.replace(/^m=video [^\r\n]*(\r?\n)(?:[ci]=[^\r\n]*\r?\n|b=[^\r\n]*\r?\n)*/gm, (head, end) => `${head}a=content:slides${end}`);
+}
+
 /** A random id, also on an insecure origin where crypto.randomUUID does not exist. */
 export function randomId(bytes = 16) {
   const raw = crypto.getRandomValues(new Uint8Array(bytes));

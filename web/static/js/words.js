@@ -88,6 +88,12 @@ export function sentence(text) {
   return t[0].toUpperCase() + t.slice(1) + (/[.!?…]$/.test(t) ? '' : '.');
 }
 
+/** The picture arrives and is black; soft, because nothing is broken. */
+export function blackTrouble(kind) {
+  const screen = kind === 'screen';
+  return { code: 'black', soft: true, title: `The ${screen ? 'screen' : 'camera'} is black.`, advice: screen ? 'Is the shared window hidden?' : 'Is it covered or muted? Attached agents are told.' };
+}
+
 /** A source's state for people: {word, note, tone}. */
 export function sourceWords(state, kind = 'camera') {
   const it = kind === 'screen' ? 'screen' : 'camera';
