@@ -350,8 +350,8 @@ func TestErrorsOfThePublisherAreItsAnswer(t *testing.T) {
 
 func TestSessionURLEndsWithThePublication(t *testing.T) {
 	f := &fakeSessions{}
-	var log bytes.Buffer
-	h := New(Config{Sessions: f, Log: slog.New(slog.NewTextHandler(&syncWriter{w: &log}, nil))})
+	log := &syncBuffer{}
+	h := New(Config{Sessions: f, Log: slog.New(slog.NewTextHandler(log, nil))})
 	url, _, pub := publishOne(t, h, f, "/whip/demo")
 	pub.Close("vanished")
 	for end := time.Now().Add(5 * time.Second); h.Len() != 0; time.Sleep(time.Millisecond) {
@@ -365,8 +365,8 @@ func TestSessionURLEndsWithThePublication(t *testing.T) {
 	if pub.reason != "deleted by the publisher" {
 		t.Errorf("closed for %q", pub.reason)
 	}
-	if secret := strings.TrimPrefix(url, resourcePrefix); strings.Contains(log.String(), secret) {
-		t.Error("the log tells a session URL")
+	if secret, told := strings.TrimPrefix(url, resourcePrefix), log.String(); strings.Contains(told, secret) || !strings.Contains(told, "session=demo") {
+		t.Errorf("the log must name the session and never its URL:\n%s", told)
 	}
 }
 
@@ -423,13 +423,19 @@ func TestBaseURLAndErrorsAreTheCallers(t *testing.T) {
 	}
 }
 
-type syncWriter struct {
+type syncBuffer struct {
 	mu sync.Mutex
-	w  io.Writer
+	b  bytes.Buffer
 }
 
-func (s *syncWriter) Write(b []byte) (int, error) {
+func (s *syncBuffer) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.w.Write(b)
+	return s.b.Write(b)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
