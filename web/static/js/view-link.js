@@ -103,7 +103,7 @@ function drawSources(sources) {
   fill($('sources'), sources, () => sources.map((s) => {
     const { tone } = sourceWords(s.state, s.name);
     return el('div', { class: 'source', 'data-tone': tone, 'data-source': s.name, 'data-state': s.state },
-      el('h3', {}, `${s.name} `, el('span', {}, said(s))),
+      el('h3', {}, `${s.name} `, el('span', {}, said(s).replace(`${s.name} is `, ''))),
       el('dl', { class: 'grid' },
         figure('Codec', s.codec || '–'), figure('Picture', sizeText(s.width, s.height)), figure('Frames / s', rateText(s.fps)), figure('Bitrate', bitrateText(s.bitrate_bps)), figure('Lost', countText(s.lost)),
         figure('Decode policy', `${policyWords(s.policy)}`, true), figure('Newest picture', Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old` : '–', true),
