@@ -32,7 +32,7 @@ export function mediaTrouble(error, kind) {
 /** The page is on an origin where browsers hide the camera. */
 export function insecureTrouble(location) {
   const local = `http://localhost${location.port ? `:${location.port}` : ''}/`;
-  return trouble('insecure', 'The browser hides the camera on this address', `Cameras work only over https or on localhost. On the machine that serves this page, open ${local}; from elsewhere, serve with --tls-cert and --tls-key.`, false);
+  return trouble('insecure', 'The browser hides the camera on this address', `Cameras work only over https or on localhost. On the machine that serves this page, open ${local}; from elsewhere, put the gateway behind https.`, false);
 }
 
 /** The picture's track ended by itself. */
