@@ -96,6 +96,14 @@ func TestWelcomeSnapshotReplayAndAhead(t *testing.T) {
 	if w["replayed"] != false || len(w["snapshot"].(map[string]any)["items"].([]any)) != 3 {
 		t.Fatalf("a client ahead of the log: %v, want a snapshot", w)
 	}
+	_, w = g.attach("s", "e", `"resume_from":3,"log_id":"another","want":{"context":true}`)
+	if w["replayed"] != false || w["snapshot"] == nil {
+		t.Fatalf("resume of another log: %v, want a snapshot", w)
+	}
+	_, w = g.attach("s", "f", fmt.Sprintf(`"resume_from":3,"log_id":%q,"want":{"context":true}`, w["log_id"]))
+	if w["replayed"] != true || w["snapshot"] != nil {
+		t.Fatalf("resume of the same log: %v, want a replay", w)
+	}
 	_, w = g.attach("s", "d", `"want":{}`)
 	if w["snapshot"] != nil || w["replayed"] != false {
 		t.Fatalf("context not wanted: %v", w)

@@ -84,7 +84,7 @@ func (a *agent) writeDue(cursor *chatctx.Cursor, feeds *imageFeeds) error {
 func (a *agent) welcome(hello wire.Hello) (*chatctx.Cursor, error) {
 	log := a.session.log
 	w := wire.Welcome{
-		Type: wire.TypeWelcome, Session: a.session.id, AgentID: a.id, Seq: log.Head(), Sources: []wire.Source{},
+		Type: wire.TypeWelcome, Session: a.session.id, AgentID: a.id, LogID: a.session.key, Seq: log.Head(), Sources: []wire.Source{},
 		Limits: wire.Limits{
 			MaxMessageBytes: a.session.cfg.MaxMessageBytes, MaxItemBytes: a.session.cfg.MaxItemBytes,
 			MaxImageBytes: a.session.cfg.MaxImageBytes, OpsPerSecond: a.session.cfg.OpsPerSecond, MaxImageFPS: a.session.cfg.MaxImageFPS,
@@ -97,8 +97,9 @@ func (a *agent) welcome(hello wire.Hello) (*chatctx.Cursor, error) {
 		return nil, a.writeJSON(w)
 	}
 	var cursor *chatctx.Cursor
-	if from := hello.ResumeFrom; from != nil {
-		// A client that is ahead of the log has seen another one (a store that was lost): it gets a snapshot.
+	sameLog := hello.LogID == "" || hello.LogID == a.session.key
+	if from := hello.ResumeFrom; from != nil && sameLog {
+		// A client that is ahead of the log has seen another one (a store that was lost): it gets a snapshot, too.
 		cursor, _ = log.Follow(*from)
 		w.Replayed = cursor != nil
 	}

@@ -29,6 +29,7 @@ type sessionDetail struct {
 	ID        string             `json:"id"`
 	State     string             `json:"state"`
 	CreatedAt chatctx.Time       `json:"created_at"`
+	LogID     string             `json:"log_id"`
 	Seq       uint64             `json:"seq"`
 	Epoch     uint64             `json:"epoch"`
 	ActiveLeg *string            `json:"active_leg"`
@@ -70,7 +71,7 @@ type agentDetail struct {
 func (s *Session) detail() sessionDetail {
 	s.mu.Lock()
 	d := sessionDetail{
-		ID: s.id, CreatedAt: chatctx.At(s.created), Seq: s.log.Head(),
+		ID: s.id, CreatedAt: chatctx.At(s.created), LogID: s.key, Seq: s.log.Head(),
 		Sources: []sourceDetail{}, Agents: []agentDetail{}, Legs: []switcher.LegInfo{},
 	}
 	for _, a := range s.agents {
@@ -127,7 +128,7 @@ func (src *source) detail(now time.Time) sourceDetail {
 
 func (e *endedSession) detail() sessionDetail {
 	return sessionDetail{
-		ID: e.id, State: stateEnded, CreatedAt: chatctx.At(e.created), Seq: e.seq,
+		ID: e.id, State: stateEnded, CreatedAt: chatctx.At(e.created), LogID: e.key, Seq: e.seq,
 		Sources: []sourceDetail{}, Agents: []agentDetail{}, Legs: []switcher.LegInfo{},
 	}
 }

@@ -115,19 +115,19 @@ func (r *registry) open(ctx context.Context, id string, old *endedSession) (*Ses
 	if old != nil {
 		r.forgetLocked(old)
 	}
-	s := newSession(id, r.cfg, r.shared, log, now)
+	s := newSession(id, key, r.cfg, r.shared, log, now)
 	r.live[id] = s
 	r.tasks.Go(func() {
 		s.run(r.base)
-		r.retire(s, key)
+		r.retire(s)
 	})
 	s.logger.Info("session begins", "entries", log.Head())
 	return s, true, nil
 }
 
 // retire moves a session that has ended to the readable ones.
-func (r *registry) retire(s *Session, key string) {
-	e := &endedSession{id: s.id, key: key, created: s.created, at: time.Now(), seq: s.log.Head(), deleted: s.endReason == reasonDeleted}
+func (r *registry) retire(s *Session) {
+	e := &endedSession{id: s.id, key: s.key, created: s.created, at: time.Now(), seq: s.log.Head(), deleted: s.endReason == reasonDeleted}
 	r.mu.Lock()
 	delete(r.live, s.id)
 	r.ended[s.id] = e

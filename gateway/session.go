@@ -16,6 +16,7 @@ import (
 // Session is one user's call and all that hangs on it: at most one publisher with its sources, the agents, the conversation.
 type Session struct {
 	id      string
+	key     string // of its log in the store: the log's identity
 	created time.Time
 	cfg     Config
 	logger  *slog.Logger
@@ -43,9 +44,9 @@ type shared struct {
 	metrics *metrics
 }
 
-func newSession(id string, cfg Config, sh *shared, log *chatctx.Log, now time.Time) *Session {
+func newSession(id, key string, cfg Config, sh *shared, log *chatctx.Log, now time.Time) *Session {
 	return &Session{
-		id: id, created: now, cfg: cfg, logger: cfg.Log.With(keySession, id), shared: sh, log: log,
+		id: id, key: key, created: now, cfg: cfg, logger: cfg.Log.With(keySession, id), shared: sh, log: log,
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
 		agents: map[string]*agent{}, idleSince: now,
 	}

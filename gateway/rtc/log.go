@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -53,7 +54,11 @@ func (l *pionLogger) Warn(msg string) { l.write(slog.LevelDebug, func() string {
 func (l *pionLogger) Warnf(format string, args ...any) {
 	l.write(slog.LevelDebug, func() string { return fmt.Sprintf(format, args...) })
 }
-func (l *pionLogger) Error(msg string) { l.write(slog.LevelWarn, func() string { return msg }) }
-func (l *pionLogger) Errorf(format string, args ...any) {
-	l.write(slog.LevelWarn, func() string { return fmt.Sprintf(format, args...) })
+func (l *pionLogger) Errorf(format string, args ...any) { l.Error(fmt.Sprintf(format, args...)) }
+func (l *pionLogger) Error(msg string) {
+	level := slog.LevelWarn
+	if strings.Contains(msg, "closed") { // what a write meets when the peer has just ended
+		level = slog.LevelDebug
+	}
+	l.write(level, func() string { return msg })
 }

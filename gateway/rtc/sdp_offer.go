@@ -98,7 +98,7 @@ func (pl *offerPlan) readSections() error {
 		switch s.media {
 		case "audio", "video":
 		case "application":
-			s.live = s.live && !data && slices.Contains(m.MediaName.Protos, "SCTP") && slices.Contains(m.MediaName.Formats, "webrtc-datachannel")
+			s.live = s.live && !data && slices.Contains(m.MediaName.Protos, "SCTP") // aiortc's old "DTLS/SCTP 5000" too
 			data = data || s.live
 		default:
 			s.live = false

@@ -38,6 +38,7 @@ var goldenOffers = map[string]struct {
 	"firefox-av":                  {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
 	"firefox-simulcast":           {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
 	"aiortc-av":                   {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
+	"aiortc-video-data":           {sources: "camera data", answer: "video application", bundle: "0 1", setup: "active"},
 	"gstreamer-av":                {sources: "camera microphone", answer: "video audio", bundle: "video0 audio1", setup: "active"},
 	"obs-av-vp8":                  {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
 	"obs-av-h264":                 {refused: "section 1 (video) does not offer VP8, which is needed; it offers H264"},

@@ -7,8 +7,8 @@
 //
 //	If-Match          lenient (default)                   strict
 //	none              same: trickle; new: 428             428
-//	*                 same: trickle; new: restart         restart; same: 400
-//	the present tag   same: trickle; new: restart         trickle; new: 412
+//	*                 same: trickle; new: restart         same: 400; new: restart
+//	the present tag   same: trickle; new: 412             same: trickle; new: 412
 //	another tag       412                                 412
 //
 // G12: bodies, names and tags are bounded, and every refusal says what was wrong and what is allowed.

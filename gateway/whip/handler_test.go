@@ -269,7 +269,7 @@ func TestPatchPreconditions(t *testing.T) {
 		{newFrag, `"*"`, 200, 200},
 		{sameFrag, "etag", 204, 204},
 		{bareFrag, "etag", 204, 204},
-		{newFrag, "etag", 200, 412},
+		{newFrag, "etag", 412, 412},
 		{sameFrag, `"x", etag`, 204, 204},
 		{sameFrag, `"x"`, 412, 412},
 		{newFrag, `"x"`, 412, 412},

@@ -87,10 +87,9 @@ func decide(ifMatch []string, etag string, same, strict bool) (action, error) {
 			if same {
 				return trickle, nil
 			}
-			if strict {
-				return 0, problem.New(problem.PreconditionFailed, "the fragment has a new ice-ufrag, but the ETag is of the generation in force; an ICE restart needs If-Match: *")
-			}
-			return restart, nil
+			// Not a restart even when lenient: it may be a candidate of the next generation, sent ahead of the restart,
+			// by a client that would not look at our answer.
+			return 0, problem.New(problem.PreconditionFailed, "the fragment has a new ice-ufrag, but the ETag is of the generation in force; an ICE restart needs If-Match: *")
 		}
 	}
 	return 0, problem.New(problem.PreconditionFailed, "If-Match names another ICE session than the one in force; it has been restarted since")

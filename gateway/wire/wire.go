@@ -60,6 +60,7 @@ type Hello struct {
 	Type       Type    `json:"type"`
 	AgentID    string  `json:"agent_id"`
 	ResumeFrom *uint64 `json:"resume_from,omitempty"` // last seq applied, 0 = from the start, absent = snapshot
+	LogID      string  `json:"log_id,omitempty"`      // Welcome.LogID of when that seq was applied: another log is not resumed
 	Want       Want    `json:"want"`
 }
 
@@ -163,6 +164,7 @@ type Welcome struct {
 	Type     Type              `json:"type"`
 	Session  string            `json:"session"`
 	AgentID  string            `json:"agent_id"`
+	LogID    string            `json:"log_id"` // another one under the same session id means another conversation
 	Seq      uint64            `json:"seq"` // the head when the client was welcomed
 	Snapshot *chatctx.Snapshot `json:"snapshot,omitempty"`
 	Replayed bool              `json:"replayed"` // entries from resume_from+1 on follow
