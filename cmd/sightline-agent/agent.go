@@ -80,6 +80,13 @@ func (a *agent) attached(w wire.Welcome) {
 	for _, s := range w.Sources {
 		a.saySource(s)
 	}
+	if w.Snapshot == nil || len(w.Snapshot.Items) == 0 {
+		return
+	}
+	// Somebody spoke before this agent was there, and nobody has answered.
+	if m, ok := w.Snapshot.Items[len(w.Snapshot.Items)-1].(*chatctx.Message); ok && m.Role == chatctx.RoleUser {
+		a.ask(m)
+	}
 }
 
 func (a *agent) detached(err error, pause time.Duration) {
@@ -165,6 +172,11 @@ func (a *agent) entry(e chatctx.Entry) {
 	if e.Op != chatctx.OpAppend || m.Role != chatctx.RoleUser || e.Author == a.o.agentID {
 		return
 	}
+	a.ask(m)
+}
+
+// ask queues a message for the answering goroutine.
+func (a *agent) ask(m *chatctx.Message) {
 	select {
 	case a.questions <- m:
 	default:

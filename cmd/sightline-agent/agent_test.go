@@ -6,8 +6,8 @@ import (
 	"image"
 	"image/jpeg"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -70,27 +70,33 @@ func (o *output) waitFor(t *testing.T, pattern string) string {
 	}
 }
 
-// startGateway serves a gateway on this address ("" = any free port) until stop.
-func startGateway(t *testing.T) (url string) {
+// startGateway serves a gateway on this address (port 0 = any free one) until stop.
+func startGateway(t *testing.T, address string) (url string, stop func()) {
 	t.Helper()
 	server, err := gateway.New(gateway.Config{Store: chatctx.NewMemStore(), Media: rtc.Config{AllowLoopback: true, TCPPort: -1}, DrainTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Server{Handler: server.Handler()}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
+	done := make(chan error, 2)
 	go func() { done <- server.Run(ctx) }()
-	web := httptest.NewServer(server.Handler())
-	t.Cleanup(func() {
+	go func() { _ = web.Serve(listener); done <- nil }()
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("gateway: %v", err)
 		}
-		web.CloseClientConnections()
-		web.Close()
+		_ = web.Close()
+		<-done
 		http.DefaultClient.CloseIdleConnections()
 	})
-	return web.URL
+	t.Cleanup(stop)
+	return "http://" + listener.Addr().String(), stop
 }
 
 func startAgent(t *testing.T, args ...string) (*output, func() int) {
@@ -145,7 +151,8 @@ func typeText(t *testing.T, url, opID, text string) {
 }
 
 func TestWaitsAttachesSavesAndAnswers(t *testing.T) {
-	url, dir := startGateway(t), filepath.Join(t.TempDir(), "images")
+	url, _ := startGateway(t, "127.0.0.1:0")
+	dir := filepath.Join(t.TempDir(), "images")
 	out, stop := startAgent(t, "--url", url, "--images-dir", dir, "--agent-id", "a1", "--fps", "5")
 
 	out.waitFor(t, `session demo does not exist yet: open `+url+`/\?session=demo and press Start camera; waiting`)
@@ -173,6 +180,36 @@ func TestWaitsAttachesSavesAndAnswers(t *testing.T) {
 	out.waitFor(t, `left session demo: 4 entries`)
 	if n := strings.Count(out.String(), "append assistant"); n != 2 {
 		t.Errorf("%d answers to 2 messages:\n%s", n, out)
+	}
+}
+
+func TestOutlivesARestartOfTheGateway(t *testing.T) {
+	url, stopFirst := startGateway(t, "127.0.0.1:0")
+	create := func() {
+		answer, err := http.Post(url+"/v1/sessions", "application/json", strings.NewReader(`{"id":"demo"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusCreated {
+			t.Fatalf("create session: %d", answer.StatusCode)
+		}
+	}
+	create()
+	typeText(t, url, "1", "hello") // before the agent is there
+	out, stop := startAgent(t, "--url", url, "--agent-id", "a1")
+	out.waitFor(t, `append assistant: Hello`)
+	stopFirst()
+	out.waitFor(t, `not attached: .*trying again until Ctrl-C`)
+
+	startGateway(t, strings.TrimPrefix(url, "http://")) // its store is empty
+	out.waitFor(t, `session demo does not exist yet`)
+	create()
+	out.waitFor(t, `(?s)attached to session demo.*attached to session demo as a1 at entry 0`)
+	typeText(t, url, "2", "help")
+	out.waitFor(t, `append assistant: I answer by rules`)
+	if code := stop(); code != exitFine {
+		t.Errorf("exit %d", code)
 	}
 }
 

@@ -95,11 +95,13 @@ func (p *Publisher) sendFrame(track *webrtc.TrackLocalStaticRTP, payloads [][]by
 		packet := &rtp.Packet{Payload: payload, Header: rtp.Header{
 			Version: 2, SequenceNumber: *sequence, Timestamp: timestamp, Marker: i == len(payloads)-1}}
 		*sequence++
+		if packet.Marker {
+			p.timeline.add(timestamp, first, time.Now()) // before: the image may be back before this goroutine runs again
+		}
 		if err := track.WriteRTP(packet); err != nil {
 			return err
 		}
 	}
-	p.timeline.add(timestamp, first, time.Now())
 	return nil
 }
 
