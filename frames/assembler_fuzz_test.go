@@ -38,7 +38,7 @@ func mistreat(ops []byte) error {
 	if !m.a.active {
 		m.a.wake()
 	}
-	for range 12 { // whatever happened, a key frame must bring the stream back
+	for range 48 { // whatever happened, the stream must come back; a jump back into the window costs seqWindow packets
 		m.at = m.at.Add(holeWait)
 		if err := m.step(opSend, 31); err != nil {
 			return err

@@ -4,7 +4,7 @@ import "time"
 
 const (
 	seqWindow    = 1024                   // packets back for which duplicates are known as such
-	seqJump      = 3000                   // a step longer than this is another stream, or a stray packet
+	seqJump      = 3000                   // a longer step, or one back out of the window, is another stream or a stray packet
 	settleBehind = 128                    // this many newer packets: what is missing is lost
 	settleAfter  = 500 * time.Millisecond // or this much later
 )
@@ -15,7 +15,7 @@ type verdict uint8
 const (
 	verdictFresh     verdict = iota
 	verdictDuplicate         // came before
-	verdictLate              // already counted as lost, or too far back to tell
+	verdictLate              // already counted as lost
 	verdictStray             // far away: keep it until the next packet confirms it or not
 	verdictRestart           // the stray before and this one are neighbours: the stream goes on from there
 )
@@ -58,7 +58,7 @@ func (s *sequencer) observe(seq uint16, at time.Time) (ext int64, v verdict) {
 		return s.high, verdictFresh
 	}
 	d := int64(int16(seq - uint16(s.high)))
-	if d > seqJump || d < -seqJump {
+	if d > seqJump || d <= -seqWindow {
 		if s.stray && seq == s.strayNext {
 			s.start(s.high&^0xffff + 1<<17 | int64(seq))
 			s.set(s.high - 1) // the stray itself
@@ -73,8 +73,6 @@ func (s *sequencer) observe(seq uint16, at time.Time) (ext int64, v verdict) {
 	case d > 0:
 		s.advance(ext)
 		v = verdictFresh
-	case d <= -seqWindow:
-		v = verdictLate
 	case s.has(ext):
 		v = verdictDuplicate
 	default:
