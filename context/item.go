@@ -3,7 +3,6 @@ package chatctx
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 )
 
 // Role is who a message speaks for.
@@ -198,7 +197,15 @@ func needFields(kind ItemKind, pairs ...string) error {
 	return nil
 }
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// maxIDBytes bounds the ids of items, sessions and agents.
+const maxIDBytes = 64
 
 // ValidID reports whether id may name an item, a session or an agent: 1–64 of [A-Za-z0-9_-].
-func ValidID(id string) bool { return idPattern.MatchString(id) }
+func ValidID(id string) bool {
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(id) >= 1 && len(id) <= maxIDBytes
+}

@@ -41,6 +41,7 @@ type Log struct {
 	mu      sync.RWMutex
 	chat    *ChatContext
 	answers map[string]answer   // op_id → first answer, for the session's life
+	warned  map[string][]string // op_id → the warnings of the first answer, of the few that have some
 	removed map[string]struct{} // item ids that were given and are no more
 	calls   map[string]callState
 
@@ -55,9 +56,8 @@ type Log struct {
 
 // answer is what is kept of an operation's Ack.
 type answer struct {
-	seq      uint64
-	itemID   string
-	warnings []string
+	seq    uint64
+	itemID string
 }
 
 // callState is what the log has of one call_id (G4).
@@ -83,7 +83,7 @@ func OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 	}
 	l := &Log{
 		cfg: cfg, turn: make(chan struct{}, 1), chat: New(), closed: make(chan struct{}),
-		answers: map[string]answer{}, removed: map[string]struct{}{}, calls: map[string]callState{},
+		answers: map[string]answer{}, warned: map[string][]string{}, removed: map[string]struct{}{}, calls: map[string]callState{},
 	}
 	if err := l.catchUp(ctx); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (l *Log) catchUp(ctx context.Context) error {
 			return nil
 		}
 		for _, e := range entries {
-			if err := l.commit(e, nil); err != nil {
+			if _, err := l.commit(e, nil); err != nil {
 				return err
 			}
 		}
@@ -118,7 +118,8 @@ func (l *Log) Append(ctx context.Context, from Origin, op Op) (Ack, error) {
 	if op.ID == "" || len(op.ID) > maxOpIDBytes || !utf8.ValidString(op.ID) {
 		return Ack{}, fail(InvalidArgument, "op_id", "op_id is required: 1 to %d bytes of UTF-8, unique in the session", maxOpIDBytes)
 	}
-	if ack, known := l.known(op.ID); known {
+	ack, known, seen := l.known(op.ID)
+	if known {
 		return ack, nil
 	}
 	op, blobs, warnings, err := l.takeImages(op)
@@ -137,7 +138,7 @@ func (l *Log) Append(ctx context.Context, from Origin, op Op) (Ack, error) {
 		return Ack{}, err
 	}
 	defer l.endTurn()
-	return l.write(ctx, from, op, warnings)
+	return l.write(ctx, from, op, warnings, seen)
 }
 
 func (l *Log) takeTurn(ctx context.Context) error {
@@ -162,7 +163,7 @@ func (l *Log) rehearse(ctx context.Context, from Origin, op Op) error {
 		return err
 	}
 	defer l.endTurn()
-	if _, known := l.answers[op.ID]; known {
+	if _, known := l.answer(op.ID); known {
 		return nil
 	}
 	_, err := l.plan(from, op)
@@ -173,11 +174,13 @@ func (l *Log) rehearse(ctx context.Context, from Origin, op Op) error {
 // answer was lost, or from another writer.
 const maxStale = 8
 
-// write plans, stores and commits. The caller holds turn.
-func (l *Log) write(ctx context.Context, from Origin, op Op, warnings []string) (Ack, error) {
+// write plans, stores and commits. The caller holds turn; up to the entry seen it knows that op's id is new.
+func (l *Log) write(ctx context.Context, from Origin, op Op, warnings []string, seen uint64) (Ack, error) {
 	for range maxStale {
-		if a, known := l.answers[op.ID]; known {
-			return a.ack(true), nil
+		if l.chat.seq != seen {
+			if ack, known := l.answer(op.ID); known {
+				return ack, nil
+			}
 		}
 		entry, err := l.plan(from, op)
 		if err != nil {
@@ -185,8 +188,8 @@ func (l *Log) write(ctx context.Context, from Origin, op Op, warnings []string) 
 		}
 		err = l.cfg.Store.Append(ctx, l.cfg.Session, entry)
 		if err == nil {
-			err = l.commit(entry, warnings)
-			return l.answers[op.ID].ack(false), err
+			a, err := l.commit(entry, warnings)
+			return Ack{Seq: a.seq, ItemID: a.itemID, Warnings: warnings}, err
 		}
 		if !errors.Is(err, ErrStaleHead) {
 			return Ack{}, unavailable(err)
@@ -198,21 +201,28 @@ func (l *Log) write(ctx context.Context, from Origin, op Op, warnings []string) 
 	return Ack{}, unavailable(ErrStaleHead)
 }
 
-func (l *Log) known(opID string) (Ack, bool) {
+// known gives the first answer to a known op_id, and the head up to which an unknown one is new.
+func (l *Log) known(opID string) (ack Ack, known bool, seen uint64) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	a, ok := l.answers[opID]
-	return a.ack(true), ok
+	ack, known = l.answer(opID)
+	return ack, known, l.chat.seq
 }
 
-func (a answer) ack(duplicate bool) Ack {
-	return Ack{Seq: a.seq, ItemID: a.itemID, Duplicate: duplicate, Warnings: a.warnings}
+// answer gives the first answer to an op_id again.
+func (l *Log) answer(opID string) (Ack, bool) {
+	a, ok := l.answers[opID]
+	if !ok {
+		return Ack{}, false
+	}
+	return Ack{Seq: a.seq, ItemID: a.itemID, Duplicate: true, Warnings: l.warned[opID]}, true
 }
 
 // commit folds an entry that the store has and wakes the followers.
-func (l *Log) commit(e Entry, warnings []string) error {
-	if err := l.fold(e, warnings); err != nil {
-		return err
+func (l *Log) commit(e Entry, warnings []string) (answer, error) {
+	a, err := l.fold(e, warnings)
+	if err != nil {
+		return a, err
 	}
 	l.head.Store(e.Seq)
 	l.wake.Lock()
@@ -222,17 +232,20 @@ func (l *Log) commit(e Entry, warnings []string) error {
 	if grown != nil {
 		close(grown)
 	}
-	return nil
+	return a, nil
 }
 
 // fold applies an entry and remembers its ids.
-func (l *Log) fold(e Entry, warnings []string) error {
+func (l *Log) fold(e Entry, warnings []string) (answer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.chat.Apply(e); err != nil {
-		return err
+		return answer{}, err
 	}
-	a := answer{e.Seq, e.ItemID, warnings}
+	a := answer{e.Seq, e.ItemID}
+	if len(warnings) > 0 {
+		l.warned[e.OpID] = warnings
+	}
 	switch e.Op {
 	case OpAppend:
 		a.itemID = e.Item.ItemID()
@@ -250,7 +263,7 @@ func (l *Log) fold(e Entry, warnings []string) error {
 		}
 	}
 	l.answers[e.OpID] = a
-	return nil
+	return a, nil
 }
 
 // plan makes the entry that op would become, without changing anything. The caller holds turn.

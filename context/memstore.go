@@ -13,9 +13,12 @@ type MemStore struct {
 }
 
 type memSession struct {
-	entries []Entry
-	blobs   map[string]Blob
+	chunks [][]Entry // full ones of memChunk, the last may have room: entries never move, so readers share them
+	n      uint64    // entries in all
+	blobs  map[string]Blob
 }
+
+const memChunk = 128
 
 // NewMemStore makes an empty store.
 func NewMemStore() *MemStore { return &MemStore{sessions: map[string]*memSession{}} }
@@ -31,7 +34,12 @@ func (s *MemStore) Append(_ context.Context, session string, e Entry) error {
 		return ErrStaleHead
 	}
 	m := s.session(session)
-	m.entries = append(m.entries, e)
+	if m.n%memChunk == 0 {
+		m.chunks = append(m.chunks, make([]Entry, 0, memChunk))
+	}
+	last := &m.chunks[len(m.chunks)-1]
+	*last = append(*last, e)
+	m.n++
 	return nil
 }
 
@@ -40,7 +48,7 @@ func (m *memSession) head() uint64 {
 	if m == nil {
 		return 0
 	}
-	return uint64(len(m.entries))
+	return m.n
 }
 
 func (s *MemStore) session(id string) *memSession {
@@ -52,7 +60,7 @@ func (s *MemStore) session(id string) *memSession {
 	return m
 }
 
-// Read implements Store. The slice is shared and must not be written to.
+// Read implements Store. The slice is shared and must not be written to; it ends at the end of a chunk.
 func (s *MemStore) Read(_ context.Context, session string, after uint64, limit int) ([]Entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -63,8 +71,10 @@ func (s *MemStore) Read(_ context.Context, session string, after uint64, limit i
 	if after >= m.head() {
 		return nil, nil
 	}
-	end := after + min(uint64(max(limit, 0)), m.head()-after)
-	return m.entries[after:end:end], nil
+	chunk := m.chunks[after/memChunk]
+	start := int(after % memChunk)
+	end := start + min(max(limit, 0), len(chunk)-start)
+	return chunk[start:end:end], nil
 }
 
 // Head implements Store.
