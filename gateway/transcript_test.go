@@ -47,7 +47,9 @@ type transcriptLine struct {
 	Drain        bool            `json:"drain"`
 }
 
-func (l transcriptLine) isMessage() bool { return l.Dir == "gateway" && (l.Text != nil || l.BinaryHeader != nil) }
+func (l transcriptLine) isMessage() bool {
+	return l.Dir == "gateway" && (l.Text != nil || l.BinaryHeader != nil)
+}
 
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/wire/*.jsonl")
