@@ -61,6 +61,7 @@ var homes = []struct {
 	below bool // and everything below it
 	homes []string
 	tests []string // where tests may, beyond that; "." = everywhere
+	mains bool     // and tools elsewhere that are programs of their own
 	why   string
 }{
 	{path: "C", homes: []string{"frames/internal"}, why: "cgo stands behind the fence of frames/internal, in leaf packages that speak Go types"},
@@ -68,15 +69,15 @@ var homes = []struct {
 	{path: "github.com/pixiv/go-libjpeg/jpeg", homes: []string{"frames/internal/stilljpeg"}, tests: []string{"frames/internal"},
 		why: "its crashes (unpadded planes, failing readers and writers, nil options) are guarded in that one package"},
 	{path: "github.com/pion/mediadevices", below: true, homes: []string{"cmd"}, why: "it makes the synthetic video of load tests; the server decodes with its own code"},
-	{path: "log", homes: []string{"cmd"}, why: "library code logs through the slog.Logger of its Config"},
-	{path: "flag", homes: []string{"cmd"}, why: "library code is configured by its Config"},
-	{path: "os/exec", tests: []string{"."}, why: "the product starts no other program; tests may (ffmpeg, browsers)"},
+	{path: "log", homes: []string{"cmd"}, tests: []string{"."}, mains: true, why: "library code logs through the slog.Logger of its Config"},
+	{path: "flag", homes: []string{"cmd"}, mains: true, why: "library code is configured by its Config"},
+	{path: "os/exec", mains: true, tests: []string{"."}, why: "the product starts no other program; tests and measuring tools may (ffmpeg, browsers)"},
 }
 
 func TestImportsWithOneHome(t *testing.T) {
 	for _, f := range files(t) {
 		for _, rule := range homes {
-			if f.inAny(rule.homes) || f.test && f.inAny(rule.tests) {
+			if f.inAny(rule.homes) || f.test && f.inAny(rule.tests) || rule.mains && f.main() {
 				continue
 			}
 			for imported := range f.imports {

@@ -32,6 +32,9 @@ func (f *goFile) in(folder string) bool {
 	return f.pkg == folder || strings.HasPrefix(f.pkg, folder+"/")
 }
 
+// main: part of a program, not of a library.
+func (f *goFile) main() bool { return f.ast.Name.Name == "main" }
+
 func (f *goFile) line(p token.Pos) string {
 	return f.path + ":" + strconv.Itoa(f.fset.Position(p).Line)
 }

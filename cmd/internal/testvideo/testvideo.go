@@ -20,11 +20,11 @@ import (
 type Config struct {
 	Width, Height int           // pixels, even; 640×480
 	FPS           float64       // 30
-	Length        time.Duration // 4 s
+	Length        time.Duration // 2 s
 	KeyEvery      time.Duration // 1 s: a publisher that is asked for a key frame jumps to the next one
 }
 
-// speed: the driver ticks in real time and is run this much faster, so that making the clip takes about a second.
+// speed: the driver ticks in real time and is run this much faster, so that making the clip takes well under a second.
 const speed = 6
 
 // Make encodes the clip.
@@ -92,7 +92,7 @@ func (c Config) withDefaults() Config {
 		c.FPS = 30
 	}
 	if c.Length == 0 {
-		c.Length = 4 * time.Second
+		c.Length = 2 * time.Second
 	}
 	if c.KeyEvery == 0 {
 		c.KeyEvery = time.Second
