@@ -1,7 +1,10 @@
 package chatctx
 
 import (
+	"bytes"
 	"errors"
+	"image"
+	"image/png"
 	"testing"
 	"time"
 )
@@ -46,4 +49,14 @@ func wantError(t testing.TB, err error, kind ErrorKind, field string) {
 	if len(e.Error()) > 600 {
 		t.Errorf("the error text has %d bytes: %.100s", len(e.Error()), e.Error())
 	}
+}
+
+// pngBytes makes a real PNG of w×h pixels.
+func pngBytes(t testing.TB, w, h int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, w, h))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
