@@ -15,13 +15,14 @@ have() {
   esac
 }
 
-# missing PURPOSE...: prints "package<TAB>why" for each package of these purposes whose probe fails.
+# missing PURPOSE...: prints "package<TAB>why" for each package of these purposes whose probe fails. Scripts with packages
+# of their own keep a second list (scripts/bench.d/packages.txt). Exported to a child, it finds the lists from the root.
 missing() {
-  local want=" $* " purpose package probe why
+  local want=" $* " purpose package probe why lib=${lib:-scripts/lib}
   while read -r purpose package probe why; do
     [[ $want == *" $purpose "* ]] || continue
     have "$probe" || printf '%s\t%s\n' "$package" "$why"
-  done < <(grep -v -E '^(#|$)' "$lib/packages.txt")
+  done < <(find "$lib/.." -maxdepth 2 -name packages.txt -exec cat {} + | grep -v -E '^(#|$)')
 }
 
 # need PURPOSE...: installs what is missing; ends the script with a sentence when that cannot be done.
