@@ -48,6 +48,7 @@ type Config struct {
 	MaxUnconnected int                                         // peers not yet connected, all together; default 200
 
 	disconnectedAfter, failedAfter time.Duration // tests shorten them
+	remote                         *policy       // tests set another than the rest of the config means
 }
 
 func (c Config) withDefaults() Config {

@@ -46,6 +46,9 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, log: cfg.Log, peers: make(map[*Peer]struct{}),
 		policy: policy{loopback: cfg.AllowLoopback, private: cfg.AllowPrivate},
 	}
+	if cfg.remote != nil {
+		e.policy = *cfg.remote
+	}
 	cert, err := newCertificate()
 	if err != nil {
 		return nil, err

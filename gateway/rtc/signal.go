@@ -16,6 +16,12 @@ var errGone = problem.New(problem.NotFound, "the publisher is gone")
 func (p *Peer) lockSignal(ctx context.Context) (unlock func(), err error) {
 	select {
 	case p.signal <- struct{}{}:
+		select {
+		case <-p.closing: // both were ready
+			<-p.signal
+			return nil, errGone
+		default:
+		}
 		return func() { <-p.signal }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
