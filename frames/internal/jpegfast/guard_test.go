@@ -14,9 +14,13 @@ import (
 func fenced(t testing.TB, w, h int, rnd *rand.Rand) *yuv.Picture {
 	cw, ch := (w+1)/2, (h+1)/2
 	p := &yuv.Picture{Width: w, Height: h, YStride: w, CStride: cw, Y: guard.Tail(t, w*h), U: guard.Tail(t, cw*ch), V: guard.Head(t, cw*ch)}
+	block := make([]byte, 512)
+	for i := range block {
+		block[i] = byte(rnd.Uint32())
+	}
 	for _, plane := range [][]byte{p.Y, p.U, p.V} {
-		for i := range plane {
-			plane[i] = byte(rnd.Uint32())
+		for len(plane) > 0 {
+			plane = plane[copy(plane, block[rnd.IntN(100):]):]
 		}
 	}
 	return p
