@@ -27,7 +27,7 @@ function hop(name, tone, state, figures) {
 
 // The page's own picture first: what it sends; else what somebody else publishes into the session.
 function drawSourceHop({ publisher, stats, detail }, sources) {
-  const seen = sources.find((s) => s.state !== 'ended') ?? sources[0];
+  const seen = sources.find((s) => s.state !== 'ended');
   if (publisher.active) {
     const settings = publisher.stream?.getVideoTracks()[0]?.getSettings() ?? {};
     const figures = [sizeText(settings.width, settings.height), settings.frameRate ? `${Math.round(settings.frameRate)} fps` : ''];
@@ -37,9 +37,7 @@ function drawSourceHop({ publisher, stats, detail }, sources) {
     return hop('camera', publisher.stream ? 'good' : 'wait', publisher.kind === 'screen' ? 'screen on' : 'camera on', figures);
   }
   if (seen && detail?.state !== 'ended') {
-    const words = sourceWords(seen.state, seen.name);
-    const tone = words.tone === 'off' ? 'off' : words.tone;
-    return hop('camera', tone, seen.state === 'ended' ? 'not started' : `${seen.name} from elsewhere, ${said(seen)}`, []);
+    return hop('camera', sourceWords(seen.state, seen.name).tone, `${seen.name} from elsewhere, ${said(seen)}`, []);
   }
   hop('camera', publisher.state === 'failed' ? 'bad' : 'off', publisher.state === 'failed' ? 'not available' : 'not started', []);
 }
