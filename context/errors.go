@@ -69,7 +69,10 @@ func badField(err error, path, fallback string) error {
 	var e *Error
 	if errors.As(err, &e) {
 		named := *e
-		named.Field = join(path, e.Field)
+		named.Field = fallback
+		if e.Field != "" {
+			named.Field = join(path, e.Field)
+		}
 		return &named
 	}
 	var t *json.UnmarshalTypeError

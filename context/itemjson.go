@@ -12,11 +12,11 @@ func UnmarshalItem(data []byte) (Item, error) {
 		Type *ItemKind `json:"type"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil || head.Type == nil {
-		return nil, fail(InvalidArgument, "item.type", "an item is an object with a type: %s", kindList)
+		return nil, fail(InvalidArgument, "item.type", "an item is an object with a type: "+kindList)
 	}
 	item := newItem(*head.Type)
 	if item == nil {
-		return nil, fail(InvalidArgument, "item.type", "unknown item type %q: allowed are %s", *head.Type, kindList)
+		return nil, fail(InvalidArgument, "item.type", "unknown item type %q: allowed are "+kindList, *head.Type)
 	}
 	if err := json.Unmarshal(data, item); err != nil {
 		return nil, badField(err, "", "item")

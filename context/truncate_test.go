@@ -1,0 +1,203 @@
+package chatctx
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTruncate(t *testing.T) {
+	msg := func(id string, role Role, words int) Item {
+		return &Message{ID: id, Role: role, Content: TextContent(strings.Repeat("w ", words))}
+	}
+	call := func(id, callID string) Item { return &FunctionCall{ID: id, CallID: callID, Name: "f", Arguments: "{}"} }
+	output := func(id, callID string) Item { return &FunctionCallOutput{ID: id, CallID: callID, Output: "x y z"} }
+	talk := Items{
+		msg("sys", RoleSystem, 10),
+		msg("u1", RoleUser, 10), msg("a1", RoleAssistant, 10),
+		call("c1", "1"), msg("a2", RoleAssistant, 10), output("o1", "1"),
+		&PipelineSwitch{ID: "sw", State: "committed"},
+		&AgentHandoff{ID: "h", ToAgent: "b", Reason: "r"},
+		msg("dev", RoleDeveloper, 10),
+		&ConfigUpdate{ID: "cu", Instructions: "i"},
+		&Summary{ID: "su", Text: "t", Covers: [2]uint64{1, 2}},
+		msg("u2", RoleUser, 10), msg("a3", RoleAssistant, 10),
+		call("c2", "2"), // in flight
+	}
+	protected := "sys h dev cu su u2 c2"
+	for _, c := range []struct {
+		name              string
+		items             Items
+		maxItems, maxToks *int
+		removed           string
+	}{
+		{"nothing there", nil, new(1), new(1), ""},
+		{"under both limits", talk, new(14), new(10000), ""},
+		{"one too many", talk, new(13), nil, "u1"},
+		{"oldest first", talk, new(12), nil, "u1 a1"},
+		{"call and output go together, though only one is too many", talk, new(11), nil, "u1 a1 c1 o1"},
+		{"and then the next", talk, new(9), nil, "u1 a1 c1 a2 o1"},
+		{"a switch that is over goes", talk, new(8), nil, "u1 a1 c1 a2 o1 sw"},
+		{"what is protected stays", talk, new(1), nil, "u1 a1 c1 a2 o1 sw a3"},
+		{"tokens: just right", talk, nil, new(160), ""},
+		{"tokens: one too many", talk, nil, new(159), "u1"},
+		{"tokens: a pair", talk, nil, new(118), "u1 a1 c1 o1"},
+		{"tokens: nothing but the protected", talk, nil, new(1), "u1 a1 c1 a2 o1 sw a3"},
+		{"both: the stricter decides", talk, new(13), new(130), "u1 a1"},
+		{"the newest user message, though it is the oldest item", Items{msg("u", RoleUser, 1), msg("a", RoleAssistant, 1), msg("b", RoleAssistant, 1)}, new(1), nil, "a b"},
+		{"an output whose call is gone", Items{output("o", "9"), msg("u", RoleUser, 1)}, new(1), nil, "o"},
+		{"an output before its call", Items{output("o", "9"), msg("u", RoleUser, 1), call("c", "9")}, new(2), nil, "o c"},
+		{"an image weighs", Items{&Message{ID: "i", Role: RoleAssistant, Content: Content{ImageContent{URL: "http://x"}}}, msg("u", RoleUser, 1)}, nil, new(imageTokens), "i"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			removed, err := planTruncate(c.items, c.maxItems, c.maxToks)
+			if err != nil || strings.Join(removed, " ") != c.removed {
+				t.Errorf("removed %v, %v; want %s", removed, err, c.removed)
+			}
+			for _, id := range removed {
+				for p := range strings.FieldsSeq(protected) {
+					if id == p {
+						t.Errorf("%s is protected", id)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestTruncateInALog: what truncate removes is gone from the fold, named in the entry, and its ids stay used.
+func TestTruncateInALog(t *testing.T) {
+	store := NewMemStore()
+	log := mustOpen(t, store)
+	for i := range 6 {
+		mustAppend(t, log, say(fmt.Sprint("m", i), RoleUser, "x"))
+	}
+	ack := mustAppend(t, log, Op{ID: "t", Kind: OpTruncate, MaxItems: new(2)})
+	if ack.Seq != 7 || ack.ItemID != "" {
+		t.Errorf("answer %+v", ack)
+	}
+	cursor, err := log.Follow(6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := cursor.Next(t.Context())
+	if err != nil || strings.Join(e.Removed, " ") != "m0 m1 m2 m3" {
+		t.Errorf("entry %+v, %v", e, err)
+	}
+	for _, l := range []*Log{log, mustOpen(t, store)} {
+		chat := l.Chat()
+		if _, there := chat.Item("m3"); there || chat.Len() != 2 {
+			t.Errorf("the fold still has %d items", chat.Len())
+		}
+		if got := chat.ItemsFrom(6); len(got) != 1 || got[0].ItemID() != "m5" {
+			t.Errorf("items from 6: %v", got)
+		}
+		_, err = l.Append(t.Context(), origin, Op{ID: "again", Kind: OpAppend, Item: &Message{ID: "m0", Role: RoleUser, Content: TextContent("x")}})
+		wantError(t, err, DuplicateID, "id")
+	}
+	if ack := mustAppend(t, log, Op{ID: "t2", Kind: OpTruncate, MaxItems: new(2)}); ack.Seq != 8 { // nothing to do is no error
+		t.Errorf("answer %+v", ack)
+	}
+}
+
+func TestWordCount(t *testing.T) {
+	for s, want := range map[string]int{
+		"": 0, " \t\n": 0, "a": 1, " a  b\n": 2, "a\u2003b\u00a0c\u0085d": 4,
+		"a\x1cb\x1db\x1eb\x1fc": 5, "a\u200bb\ufeffc\u180ed": 1, `{"a":1,"b":2}`: 1, "漢字漢字": 1,
+	} {
+		if got := wordCount(s); got != want {
+			t.Errorf("%q: %d words, want %d", s, got, want)
+		}
+	}
+}
+
+func TestItemTokens(t *testing.T) {
+	for want, item := range map[int]Item{
+		4 + imageTokens: &Message{Content: Content{Text{"a b"}, ImageContent{}}},
+		6:               &FunctionCall{Name: "f", Arguments: `{"a": 1}`},
+		8:               &FunctionCallOutput{Name: "f", Output: "a b c d"},
+		10:              &AgentHandoff{Reason: "a b c", Summary: "d e"},
+		12:              &ConfigUpdate{Instructions: "a b c d", Tools: []byte(`[ 1]`)},
+		14:              &Summary{Text: "a b c d e f g"},
+		0:               &PipelineSwitch{Reason: "a b"},
+	} {
+		if got := itemTokens(item); got != want {
+			t.Errorf("%s: %d tokens, want %d", item.Kind(), got, want)
+		}
+	}
+}
+
+// TestConflictsArePerItem: two authors that change different items never get into each other's way; on one item the one with
+// the older view loses.
+func TestConflictsArePerItem(t *testing.T) {
+	log := mustOpen(t, NewMemStore())
+	mustAppend(t, log, say("a", RoleUser, "x"))
+	mustAppend(t, log, say("b", RoleUser, "y"))
+	update := func(op, id string, base uint64) error {
+		_, err := log.Append(t.Context(), origin, Op{ID: op, Kind: OpUpdate, ItemID: id, BaseSeq: base, Changes: Changes{Content: new(TextContent(op))}})
+		return err
+	}
+	for _, c := range []struct {
+		op, id string
+		base   uint64
+		stale  bool
+	}{
+		{"1", "a", 2, false}, // seq 3
+		{"2", "b", 2, false}, // seq 4: a's change does not matter
+		{"3", "a", 2, true},
+		{"4", "a", 3, false}, // seq 5: what b became does not matter
+		{"5", "b", 3, true},
+		{"6", "b", 5, false}, // seq 6
+		{"7", "a", 0, false}, // seq 7: not checked
+		{"8", "a", 6, true},
+	} {
+		if err := update(c.op, c.id, c.base); c.stale {
+			wantError(t, err, Conflict, "base_seq")
+			if err != nil && !strings.Contains(err.Error(), "read it and try again") {
+				t.Errorf("the conflict does not say what to do: %v", err)
+			}
+		} else if err != nil {
+			t.Errorf("op %s: %v", c.op, err)
+		}
+	}
+	remove := func(op string, base uint64) error {
+		_, err := log.Append(t.Context(), origin, Op{ID: op, Kind: OpRemove, ItemID: "b", BaseSeq: base})
+		return err
+	}
+	wantError(t, remove("9", 5), Conflict, "base_seq")
+	if err := remove("10", 6); err != nil {
+		t.Error(err)
+	}
+	wantError(t, update("11", "b", 8), NotFound, "item_id")
+	item, _ := log.Chat().Item("a")
+	if got := item.(*Message).Content.Text(); got != "7" || log.Head() != 8 {
+		t.Errorf("a is %q, head %d", got, log.Head())
+	}
+}
+
+// TestUpdateLeavesTheOldItem: items are immutable; who holds the old one keeps it.
+func TestUpdateLeavesTheOldItem(t *testing.T) {
+	log := mustOpen(t, NewMemStore())
+	mustAppend(t, log, say("m", RoleAssistant, "all of it"))
+	mustAppend(t, log, Op{ID: "c", Kind: OpAppend, Item: &FunctionCall{ID: "c", CallID: "1", Name: "f"}})
+	mustAppend(t, log, Op{ID: "o", Kind: OpAppend, Item: &FunctionCallOutput{ID: "o", CallID: "1"}})
+	old, snapshot := log.Chat(), log.Snapshot()
+	mustAppend(t, log, Op{ID: "1", Kind: OpUpdate, ItemID: "m", Changes: Changes{Content: new(TextContent("all")), Interrupted: new(true), AgentID: new("a")}})
+	mustAppend(t, log, Op{ID: "2", Kind: OpUpdate, ItemID: "c", Changes: Changes{AgentID: new("a")}})
+	mustAppend(t, log, Op{ID: "3", Kind: OpUpdate, ItemID: "o", Changes: Changes{Output: new("x"), IsError: new(true)}})
+	mustAppend(t, log, Op{ID: "4", Kind: OpRemove, ItemID: "c"})
+	want := `[{"type":"message","id":"m","role":"assistant","content":[{"type":"text","text":"all of it"}]},` +
+		`{"type":"function_call","id":"c","call_id":"1","name":"f","arguments":""},` +
+		`{"type":"function_call_output","id":"o","call_id":"1","name":"","output":"","is_error":false}]`
+	if got := string(mustJSON(t, old.Items())); got != want {
+		t.Errorf("the old copy became\n%s", got)
+	}
+	if got := string(mustJSON(t, snapshot.Items)); got != want {
+		t.Errorf("the old snapshot became\n%s", got)
+	}
+	want = `[{"type":"message","id":"m","role":"assistant","content":[{"type":"text","text":"all"}],"agent_id":"a","interrupted":true},` +
+		`{"type":"function_call_output","id":"o","call_id":"1","name":"","output":"x","is_error":true}]`
+	if got := string(mustJSON(t, log.Snapshot().Items)); got != want {
+		t.Errorf("now\n%s\nwant\n%s", got, want)
+	}
+}
