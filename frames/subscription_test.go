@@ -155,7 +155,7 @@ func TestRequests(t *testing.T) {
 		})
 	}
 	// ask runs a request beside the stream and returns its answer and how long it took.
-	ask := func(r *rig, p *publisher, q Request) (img *Image, err error, took time.Duration) {
+	ask := func(r *rig, p *publisher, q Request) (img *Image, took time.Duration, err error) {
 		done := make(chan struct{})
 		begin := time.Now()
 		go func() {
@@ -176,7 +176,7 @@ func TestRequests(t *testing.T) {
 	t.Run("wakes an idle track, for two seconds", func(t *testing.T) {
 		rigged(t, func(t *testing.T, r *rig, p *publisher) {
 			r.play(p, 40)
-			img, err, took := ask(r, p, Request{Options: ownSize, Wait: 5 * time.Second})
+			img, took, err := ask(r, p, Request{Options: ownSize, Wait: 5 * time.Second})
 			if err != nil || took > 200*time.Millisecond || psnr(t, img, p.truth[img.RTPTimestamp]) < 45 || r.asked() != 1 {
 				t.Fatalf("%v, %v after %v, asked %d times", img, err, took, r.asked())
 			}
@@ -194,19 +194,19 @@ func TestRequests(t *testing.T) {
 		rigged(t, func(t *testing.T, r *rig, p *publisher) {
 			r.track.Subscribe(Want{FPS: 1, Options: ownSize})
 			r.play(p, 16)
-			old, err, _ := ask(r, p, Request{Options: ownSize, MaxAge: time.Second})
+			old, _, err := ask(r, p, Request{Options: ownSize, MaxAge: time.Second})
 			if err != nil || old.Seq != 1 {
 				t.Fatalf("%v, %v; want the cached image", old, err)
 			}
-			if _, err, _ := ask(r, p, Request{Options: ownSize, MaxAge: 100 * time.Millisecond}); !errors.Is(err, ErrNoImage) || !strings.Contains(err.Error(), "wanted 100ms") {
+			if _, _, err := ask(r, p, Request{Options: ownSize, MaxAge: 100 * time.Millisecond}); !errors.Is(err, ErrNoImage) || !strings.Contains(err.Error(), "wanted 100ms") {
 				t.Errorf("no wait: %v", err)
 			}
-			img, err, took := ask(r, p, Request{Options: ownSize, MaxAge: 100 * time.Millisecond, Wait: time.Second})
+			img, took, err := ask(r, p, Request{Options: ownSize, MaxAge: 100 * time.Millisecond, Wait: time.Second})
 			if err != nil || took > time.Millisecond || img.Age(time.Now()) > 100*time.Millisecond {
 				t.Errorf("the decoded picture is there: %v, %v after %v", img, err, took)
 			}
 			at := time.Now()
-			img, err, _ = ask(r, p, Request{Options: ownSize, Wait: time.Second})
+			img, _, err = ask(r, p, Request{Options: ownSize, Wait: time.Second})
 			if err != nil || !img.ReceivedAt.After(at) {
 				t.Errorf("a new one: %v, %v", img, err)
 			}

@@ -208,6 +208,10 @@ func (w *worker) encode() {
 			e, err = encodePicture(w.enc, &w.pic, j.options)
 			return err
 		})
+		if errors.Is(err, errPanic) {
+			w.t.log.Error("encoder", "err", err)
+			w.closeEncoder()
+		}
 		w.deliver(j, e, err)
 		clear(j.subs)
 		clear(j.waiters)
@@ -263,7 +267,7 @@ func (w *worker) bytes() (n int64) {
 }
 
 func (w *worker) closeDecoder() {
-	w.at = shown{}
+	w.at, w.pic = shown{}, Picture{}
 	if w.dec != nil {
 		if err := w.dec.Close(); err != nil {
 			w.t.log.Error("closing decoder", "err", err)
@@ -272,18 +276,22 @@ func (w *worker) closeDecoder() {
 	}
 }
 
-// close frees all C memory; work goes on with new decoders when there is some.
-func (w *worker) close() {
-	if w.dec == nil && w.enc == nil {
-		return
-	}
-	w.closeDecoder()
+func (w *worker) closeEncoder() {
 	if w.enc != nil {
 		if err := w.enc.Close(); err != nil {
 			w.t.log.Error("closing encoder", "err", err)
 		}
 		w.enc = nil
 	}
+}
+
+// close frees all C memory; work goes on with a new decoder and encoder when there is some.
+func (w *worker) close() {
+	if w.dec == nil && w.enc == nil {
+		return
+	}
+	w.closeDecoder()
+	w.closeEncoder()
 	w.t.mu.Lock()
 	w.t.st.CBytes = 0
 	w.t.mu.Unlock()
