@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/pion/ice/v4"
+	"github.com/pion/rtp"
 	"github.com/pion/stun/v4"
 	"github.com/pion/webrtc/v4"
 
@@ -541,4 +542,46 @@ func muxEntries(e *Engine) int {
 		addrs.Unlock()
 	}
 	return n
+}
+
+// FFmpeg fills its packets up to 1500 bytes; SRTP adds its tag to that.
+func TestLongestPacketsArriveWhole(t *testing.T) {
+	e := newEngine(t, nil)
+	p := newPublisher(t, publisherOptions{bare: true})
+	sizes := make(chan int, 1000)
+	peer, answer, err := e.Accept(t.Context(), p.offer(nil), Handlers{Track: func(track *InTrack) {
+		go func() {
+			for {
+				packet, err := track.ReadRTP()
+				if err != nil {
+					return
+				}
+				select {
+				case sizes <- packet.MarshalSize():
+				default:
+				}
+			}
+		}()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	p.accept(answer)
+	for seq, seen := uint16(0), 0; seen < 10; seq++ {
+		if seq > 6000 {
+			t.Fatal("no packet of 1500 bytes arrived")
+		}
+		if err := p.tracks[0].WriteRTP(&rtp.Packet{Header: rtp.Header{Version: 2, SequenceNumber: seq}, Payload: make([]byte, 1488)}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case n := <-sizes:
+			if n != 1500 {
+				t.Fatalf("a packet of %d bytes, want 1500", n)
+			}
+			seen++
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
