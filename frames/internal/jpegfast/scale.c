@@ -20,7 +20,8 @@ int sl_scaler_reserve(sl_scaler *s, int w) {
   sl_scaler_free(s);
   s->row = malloc((size_t)w + SL_SLACK);
   s->acc = malloc(((size_t)w + SL_SLACK) * sizeof *s->acc);
-  if (!s->row || !s->acc) {
+  s->sum = malloc(((size_t)w + SL_SLACK) / 2 * sizeof *s->sum);
+  if (!s->row || !s->acc || !s->sum) {
     sl_scaler_free(s);
     return -1;
   }
@@ -31,8 +32,10 @@ int sl_scaler_reserve(sl_scaler *s, int w) {
 void sl_scaler_free(sl_scaler *s) {
   free(s->row);
   free(s->acc);
+  free(s->sum);
   s->row = NULL;
   s->acc = NULL;
+  s->sum = NULL;
   s->cap = 0;
 }
 
@@ -101,7 +104,7 @@ int sl_axis_build(sl_axis *a, int src, int dst, double origin, double step) {
   a->origin = origin;
   a->step = step;
   a->halve = 0;
-  while (step / (1 << a->halve) >= 2 && (src >> a->halve) > 1) a->halve++;
+  while (step / (1 << a->halve) >= 2 && (src >> a->halve) > 1 && a->halve < SL_MAX_HALVE) a->halve++;
   double unit = 1.0 / (1 << a->halve);
   a->len = (src + (1 << a->halve) - 1) >> a->halve;
   a->identity = 1;
@@ -167,43 +170,34 @@ static const uint8_t *source_row(const sl_plane *pl, int y) {
   return pl->p + (size_t)(y < pl->h ? y : pl->h - 1) * pl->stride;
 }
 
-// Mean of 2^kh × 2^kv samples whose sums over the rows are in acc, from output lo on; the last block may lack columns.
-static void average(const uint32_t *acc, uint8_t *d, int lo, int hi, int w, int kh, int kv) {
-  int n = 1 << kh, shift = kh + kv;
-  uint32_t round = shift ? 1u << (shift - 1) : 0;
-  int whole = w >> kh; // blocks with all their columns
-  if (whole > hi) whole = hi;
-  for (int j = lo; j < whole; j++) {
-    uint32_t t = round;
-    for (int k = 0; k < n; k++) t += acc[(j << kh) + k];
-    d[j] = (uint8_t)(t >> shift);
-  }
-  for (int j = whole < lo ? lo : whole; j < hi; j++) {
-    uint32_t t = round;
-    for (int k = 0; k < n; k++) {
-      int x = (j << kh) + k;
-      t += acc[x < w ? x : w - 1];
-    }
-    d[j] = (uint8_t)(t >> shift);
-  }
-}
-
-// Row i of the halved plane.
+// Row i of the halved plane: the mean of 2^kh × 2^kv samples each. Rows and columns that are missing at the edge repeat the last one.
+// Simple loops in memory order, which the compiler makes SIMD of; the usual case of one halving an axis is written out in simd.c.
 static void halve_row(sl_scaler *s, const sl_plane *pl, int i, uint8_t *d) {
-  int kh = pl->x->halve, kv = pl->y->halve, lo = pl->x->lo, hi = pl->x->hi, first = lo << kh, rows = 1 << kv;
-  int last = hi << kh;
-  if (last > pl->w) last = pl->w;
+  int kh = pl->x->halve, kv = pl->y->halve, lo = pl->x->lo, hi = pl->x->hi;
   if (kh <= 1 && kv <= 1 && s->simd) lo = sl_simd_halve(d, source_row(pl, i << kv), source_row(pl, (i << kv) + kv), lo, hi, pl->w, kh, kv);
   if (lo == hi) return;
-  first = lo << kh;
-  if (first >= pl->w) first = pl->w - 1;
-  const uint8_t *r = source_row(pl, i << kv);
-  for (int x = first; x < last; x++) s->acc[x] = r[x];
-  for (int k = 1; k < rows; k++) {
-    r = source_row(pl, (i << kv) + k);
-    for (int x = first; x < last; x++) s->acc[x] += r[x];
+  int first = lo << kh, n = (hi - lo) << kh, have = pl->w - first < n ? pl->w - first : n;
+  uint16_t *restrict acc = s->acc;
+  const uint8_t *restrict r = source_row(pl, i << kv) + first;
+  for (int x = 0; x < have; x++) acc[x] = r[x];
+  for (int k = 1; k < 1 << kv; k++) {
+    r = source_row(pl, (i << kv) + k) + first;
+    for (int x = 0; x < have; x++) acc[x] += r[x];
   }
-  average(s->acc, d, lo, hi, pl->w, kh, kv);
+  for (int x = have; x < n; x++) acc[x] = acc[have - 1];
+  uint32_t *sum = s->sum, round = kh + kv ? 1u << (kh + kv - 1) : 0;
+  d += lo;
+  if (!kh) {
+    for (int x = 0; x < n; x++) d[x] = (uint8_t)((acc[x] + round) >> kv);
+    return;
+  }
+  n /= 2;
+  for (int x = 0; x < n; x++) sum[x] = (uint32_t)acc[2 * x] + acc[2 * x + 1];
+  for (int k = 1; k < kh; k++) {
+    n /= 2;
+    for (int x = 0; x < n; x++) sum[x] = sum[2 * x] + sum[2 * x + 1];
+  }
+  for (int x = 0; x < n; x++) d[x] = (uint8_t)((sum[x] + round) >> (kh + kv));
 }
 
 static const uint8_t *plane_row(sl_scaler *s, sl_plane *pl, int i) {

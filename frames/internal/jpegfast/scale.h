@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SL_MAX_SRC = 16384, SL_MAX_DST = 4096, SL_SLACK = 64 };
+// A plane is averaged down by at most 2^8 an axis, so that the sums of 256 rows fit 16 bits; beyond that samples are skipped.
+enum { SL_MAX_SRC = 16384, SL_MAX_DST = 4096, SL_MAX_HALVE = 8, SL_SLACK = 64 + (1 << SL_MAX_HALVE) };
 
 // What happens to the values on the way: nothing, video range luma to full range, the same for chroma.
 enum { SL_PLAIN = 0, SL_LUMA = 1, SL_CHROMA = 2 };
@@ -40,8 +41,9 @@ typedef struct {
 typedef struct {
   int simd;
   uint8_t *row; // one vertically blended row, stays in L1
-  uint32_t *acc;
-  int cap; // samples row and acc have room for
+  uint16_t *acc; // sums down the columns
+  uint32_t *sum; // sums of those across
+  int cap;       // samples there is room for
   uint8_t luma[256], chroma[256];
 } sl_scaler;
 
