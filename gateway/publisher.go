@@ -218,10 +218,6 @@ func (s *Session) drainTrack(p *publication, in *rtc.InTrack) {
 	go func() {
 		defer s.tasks.Done()
 		defer p.trackEnded()
-		for {
-			if _, err := in.ReadRTP(); err != nil {
-				return
-			}
-		}
+		in.Drain()
 	}()
 }

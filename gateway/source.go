@@ -41,9 +41,13 @@ func (s *Session) startSource(p *publication, in *rtc.InTrack) (*source, *frames
 		src = &source{name: in.Source, state: frames.SourceState{Name: in.Source, State: frames.StateStalled}}
 		s.sources = append(s.sources, src)
 	}
+	requestKeyFrame := in.RequestKeyFrame
+	if !in.AnswersPLI() {
+		requestKeyFrame = nil
+	}
 	var track *frames.Track
 	track, err := frames.NewTrack(frames.TrackConfig{
-		Source: in.Source, Codec: frames.Codec(in.Codec), RequestKeyFrame: in.RequestKeyFrame,
+		Source: in.Source, Codec: frames.Codec(in.Codec), RequestKeyFrame: requestKeyFrame,
 		Budget: s.shared.budget, Log: s.logger,
 		OnState: func(state frames.SourceState) { s.sourceChanged(src, track, state) },
 	})
