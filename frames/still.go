@@ -10,8 +10,6 @@ import (
 	"sightline/frames/internal/jpegfast"
 	"sightline/frames/internal/resample"
 	"sightline/frames/internal/stilljpeg"
-
-	"github.com/pixiv/go-libjpeg/rgb"
 )
 
 // still places a picture into an image, turned as its EXIF orientation says. It scales first and turns the smaller result: the crop is
@@ -168,18 +166,8 @@ func checkYCbCr(m *image.YCbCr) error {
 // toRGBA gives premultiplied RGBA from (0,0) on; the picture itself where it is that already.
 func toRGBA(m image.Image) *image.RGBA {
 	b := m.Bounds()
-	switch m := m.(type) {
-	case *image.RGBA:
+	if m, ok := m.(*image.RGBA); ok {
 		return &image.RGBA{Pix: m.Pix, Stride: m.Stride, Rect: image.Rect(0, 0, b.Dx(), b.Dy())}
-	case *rgb.Image: // Adobe RGB from go-libjpeg
-		out := image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-		for y := range b.Dy() {
-			d, s := out.Pix[y*out.Stride:], m.Pix[y*m.Stride:]
-			for x := range b.Dx() {
-				d[x*4], d[x*4+1], d[x*4+2], d[x*4+3] = s[x*3], s[x*3+1], s[x*3+2], 255
-			}
-		}
-		return out
 	}
 	out := image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
 	draw.Draw(out, out.Rect, m, b.Min, draw.Src)

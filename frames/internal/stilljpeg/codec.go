@@ -8,9 +8,10 @@ import (
 	"image/jpeg"
 
 	cjpeg "github.com/pixiv/go-libjpeg/jpeg"
+	"github.com/pixiv/go-libjpeg/rgb"
 )
 
-// Decode decodes a whole JPEG: an *image.YCbCr, an *image.Gray, an *image.CMYK, or another kind for Adobe RGB.
+// Decode decodes a whole JPEG: an *image.YCbCr, *image.Gray, *image.CMYK, or *image.RGBA (Adobe RGB).
 func Decode(b []byte) (image.Image, Info, error) {
 	info, err := Parse(b)
 	if err != nil {
@@ -41,7 +42,25 @@ func decodeLibrary(b []byte, info Info) (image.Image, error) {
 	if c.Width != info.Width || c.Height != info.Height {
 		return nil, fmt.Errorf("libjpeg reads the size as %d×%d, the frame header says %d×%d", c.Width, c.Height, info.Width, info.Height)
 	}
-	return cjpeg.Decode(bytes.NewReader(b), &cjpeg.DecoderOptions{DCTMethod: cjpeg.DCTISlow})
+	m, err := cjpeg.Decode(bytes.NewReader(b), &cjpeg.DecoderOptions{DCTMethod: cjpeg.DCTISlow})
+	if err != nil {
+		return nil, err
+	}
+	if m, ok := m.(*rgb.Image); ok { // a type that only that library knows
+		return opaque(m), nil
+	}
+	return m, nil
+}
+
+func opaque(m *rgb.Image) *image.RGBA {
+	out := image.NewRGBA(m.Rect)
+	for y := range m.Rect.Dy() {
+		d, s := out.Pix[y*out.Stride:], m.Pix[y*m.Stride:]
+		for x := range m.Rect.Dx() {
+			d[x*4], d[x*4+1], d[x*4+2], d[x*4+3] = s[x*3], s[x*3+1], s[x*3+2], 255
+		}
+	}
+	return out
 }
 
 // NewPadded makes a 4:2:0 picture of w×h whose planes reach to the end of its last MCUs, as Encode demands.
