@@ -34,7 +34,7 @@ func FuzzUnmarshalItem(f *testing.F) {
 		}
 		written := mustJSON(t, item)
 		again, err := UnmarshalItem(written)
-		if err != nil || !reflect.DeepEqual(again, item) {
+		if err != nil || item.validate() == nil && !reflect.DeepEqual(again, item) {
 			t.Fatalf("%s\nread again: %#v, %v\nwant %#v", written, again, err, item)
 		}
 		if twice := mustJSON(t, again); !bytes.Equal(twice, written) {

@@ -75,7 +75,7 @@ func TestItemJSONLenient(t *testing.T) {
 		` {"future":{"x":[1]},"content":[{"type":"text","text":"hi","more":1}],"type":"message"} `: &Message{Content: TextContent("hi")},
 		`{"type":"message","content":[{"type":"image","url":"http://x"}]}`:                         &Message{Content: Content{ImageContent{URL: "http://x", Detail: "auto"}}},
 		`{"type":"config_update","instructions":"x","tools":null}`:                                 &ConfigUpdate{Instructions: "x"},
-		`{"type":"config_update","tools":[ {"a": "<b>"} ]}`:                                        &ConfigUpdate{Tools: json.RawMessage(`[{"a":"<b>"}]`)},
+		`{"type":"config_update","tools":[ {"a": "<b>"} ]}`:                                        &ConfigUpdate{Tools: json.RawMessage(`[{"a":"\u003cb\u003e"}]`)},
 		`{"type":"function_call","call_id":"c","name":null}`:                                       &FunctionCall{CallID: "c"},
 	} {
 		if got, err := UnmarshalItem([]byte(input)); err != nil || !reflect.DeepEqual(got, want) {

@@ -22,21 +22,21 @@ func UnmarshalItem(data []byte) (Item, error) {
 		return nil, badField(err, "", "item")
 	}
 	if u, ok := item.(*ConfigUpdate); ok {
-		u.Tools = compactTools(u.Tools)
+		u.Tools = normalTools(u.Tools)
 	}
 	return item, nil
 }
 
-// compactTools makes a tool list byte for byte what it will be when it is read back from a log; null is no list.
-func compactTools(tools json.RawMessage) json.RawMessage {
-	if string(tools) == "null" {
+// normalTools makes a tool list byte for byte what it will be when it is read back from a log; null is no list.
+func normalTools(tools json.RawMessage) json.RawMessage {
+	if len(tools) == 0 || string(tools) == "null" {
 		return nil
 	}
-	var b bytes.Buffer
-	if json.Compact(&b, tools) != nil {
+	written, err := json.Marshal(tools)
+	if err != nil {
 		return tools
 	}
-	return b.Bytes()
+	return bytes.ToValidUTF8(written, []byte("\uFFFD")) // as encoding/json does with strings
 }
 
 const kindList = "message, function_call, function_call_output, handoff, config_update, summary, pipeline_switch"

@@ -285,7 +285,11 @@ func (l *Log) plan(from Origin, op Op) (Entry, error) {
 		e.ItemID = op.ItemID
 		_, err = l.touch(op)
 	case OpTruncate:
-		e.Removed, err = planTruncate(l.chat.Items(), op.MaxItems, op.MaxTokens)
+		items, places := l.chat.Items(), []int(nil)
+		places, err = planTruncate(items, op.MaxItems, op.MaxTokens)
+		for _, i := range places {
+			e.Removed = append(e.Removed, items[i].ItemID())
+		}
 	default:
 		err = fail(InvalidArgument, "op", "unknown operation %q: allowed are append, update, remove and truncate", op.Kind)
 	}

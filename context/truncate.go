@@ -9,9 +9,9 @@ import (
 // the newest user message stay; a call and its output go together or not at all, so a call without its output stays; the
 // oldest go first.
 
-// planTruncate lists the ids to remove, in the order of items, so that at most maxItems items and maxTokens estimated tokens
-// stay, as far as what is protected allows. nil = no limit.
-func planTruncate(items Items, maxItems, maxTokens *int) ([]string, error) {
+// planTruncate lists the places of the items to remove, in order, so that at most maxItems items and maxTokens estimated tokens
+// stay, as far as what is protected allows. nil = no limit. Places, because the items of a saved conversation may have no ids.
+func planTruncate(items Items, maxItems, maxTokens *int) ([]int, error) {
 	for _, limit := range []struct {
 		field string
 		value *int
@@ -42,11 +42,7 @@ func planTruncate(items Items, maxItems, maxTokens *int) ([]string, error) {
 		}
 	}
 	slices.Sort(places)
-	var removed []string
-	for _, i := range places {
-		removed = append(removed, items[i].ItemID())
-	}
-	return removed, nil
+	return places, nil
 }
 
 // removable groups the unprotected items, oldest first; each group is the places of items that may only go together.

@@ -50,7 +50,11 @@ func TestTruncate(t *testing.T) {
 		{"an image weighs", Items{&Message{ID: "i", Role: RoleAssistant, Content: Content{ImageContent{URL: "http://x"}}}, msg("u", RoleUser, 1)}, nil, new(imageTokens), "i"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			removed, err := planTruncate(c.items, c.maxItems, c.maxToks)
+			places, err := planTruncate(c.items, c.maxItems, c.maxToks)
+			var removed []string
+			for _, i := range places {
+				removed = append(removed, c.items[i].ItemID())
+			}
 			if err != nil || strings.Join(removed, " ") != c.removed {
 				t.Errorf("removed %v, %v; want %s", removed, err, c.removed)
 			}
@@ -63,6 +67,25 @@ func TestTruncate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTruncateWithoutIDs: the messages of the transport format often have none.
+func TestTruncateWithoutIDs(t *testing.T) {
+	var talk Items
+	for i := range 5 {
+		talk = append(talk, &Message{Role: RoleUser, Content: TextContent(fmt.Sprint(i))})
+	}
+	for keep, want := range map[int]string{1: "user: 4\n", 2: "user: 3\nuser: 4\n", 9: Transcript(talk)} {
+		kept, err := talk.Truncate(&keep, nil)
+		if err != nil || Transcript(kept) != want {
+			t.Errorf("keep %d: %q, %v; want %q", keep, Transcript(kept), err, want)
+		}
+	}
+	if len(talk) != 5 {
+		t.Errorf("the original has %d items", len(talk))
+	}
+	_, err := talk.Truncate(nil, nil)
+	wantError(t, err, InvalidArgument, "max_items")
 }
 
 // TestTruncateInALog: what truncate removes is gone from the fold, named in the entry, and its ids stay used.

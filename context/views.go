@@ -3,6 +3,7 @@ package chatctx
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,15 +14,13 @@ func (s Items) Truncate(maxItems, maxTokens *int) (Items, error) {
 	if err != nil {
 		return nil, err
 	}
-	gone := make(map[string]bool, len(removed))
-	for _, id := range removed {
-		gone[id] = true
-	}
 	kept := make(Items, 0, len(s)-len(removed))
-	for _, item := range s {
-		if !gone[item.ItemID()] {
-			kept = append(kept, item)
+	for i, item := range s {
+		if len(removed) > 0 && removed[0] == i {
+			removed = removed[1:]
+			continue
 		}
+		kept = append(kept, item)
 	}
 	return kept, nil
 }
@@ -35,7 +34,7 @@ func Inline(ctx context.Context, log *Log, items Items) (Items, error) {
 		if !ok {
 			continue
 		}
-		content := append(Content(nil), m.Content...)
+		content := slices.Clone(m.Content)
 		for k, part := range content {
 			img, ok := part.(ImageContent)
 			if !ok {
