@@ -79,6 +79,21 @@ func TestJumps(t *testing.T) {
 	})
 }
 
+func TestFrameWithNeitherEndNorStartBetween(t *testing.T) {
+	s, r := &sender{}, newReceiver(t)
+	r.push(s.packets(testFrame(true, 0, 450))...)
+	a, b := s.packets(testFrame(false, 1, 450)), s.packets(testFrame(false, 2, 450))
+	for i, p := range b[1:] { // numbered as if nothing was missing: the sender's own fault
+		p.SequenceNumber = a[3].SequenceNumber + uint16(i)
+	}
+	r.push(a[:3]...)
+	r.push(b[1:]...)
+	r.want(s, 0)
+	if !r.a.needKey {
+		t.Error("chain is not broken")
+	}
+}
+
 func TestPictureIDs(t *testing.T) {
 	t.Run("counting ids betray a frame taken out", func(t *testing.T) {
 		s, r := &sender{pay: codecs.VP8Payloader{EnablePictureID: true}}, newReceiver(t)

@@ -31,7 +31,6 @@ type Subscription struct {
 
 	// guarded by track.mu
 	sampler sampler
-	seen    uint64 // number of the last picture it was due for
 	gone    bool
 }
 

@@ -339,6 +339,29 @@ func TestG12ExhaustedBudgetNeverHoldsPushUp(t *testing.T) {
 	})
 }
 
+func TestG9AfterABacklogTheNewestPictureIsTaken(t *testing.T) {
+	c := loadClip(t, face480)
+	synctest.Test(t, func(t *testing.T) {
+		budget := NewBudget(1)
+		r, p := newRig(t, func(cfg *TrackConfig) { cfg.Budget = budget }), newPublisher(c)
+		defer r.stop()
+		sub := r.track.Subscribe(Want{FPS: 5, Options: ownSize})
+		r.play(p, 11)
+		sub.Take()
+		if err := budget.acquire(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		r.play(p, 5) // an image is due at the first of them
+		before := r.track.Stats().Encoded
+		budget.release()
+		synctest.Wait()
+		img, _, ok := sub.Take()
+		if s := r.track.Stats(); !ok || img.RTPTimestamp != p.ts-3000 || s.Encoded != before+1 || s.Decoded != 16 {
+			t.Errorf("image %+v, want timestamp %d; %+v", img, p.ts-3000, s)
+		}
+	})
+}
+
 func TestBudgetServesKeyFramesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(1)

@@ -226,6 +226,24 @@ func TestHugeKeyFrameReachesNoDecoder(t *testing.T) {
 	})
 }
 
+func TestNoKeyFrameIsAskedForWhileOneArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		defer r.stop()
+		sub, s := r.track.Subscribe(Want{FPS: 30, Options: ownSize}), &sender{}
+		r.track.newDecoder = func() (decoder, error) {
+			return fakeDecoder{func([]byte) (Picture, error) { return *NewPicture(64, 48), nil }, new(int)}, nil
+		}
+		for _, p := range s.packets(testFrame(true, 0, 450)) {
+			r.feed(p)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if _, _, ok := sub.Take(); !ok || r.asked() != 0 {
+			t.Errorf("image %v, asked for %d key frames, want 0", ok, r.asked())
+		}
+	})
+}
+
 func TestSenderThatIgnoresPLI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
