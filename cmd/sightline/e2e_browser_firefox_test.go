@@ -46,6 +46,8 @@ func TestE2EBrowserFirefox(t *testing.T) {
 	sameColour(t, p)
 	p.awaitText(10*time.Second, "the link's figures", "path", "VP8 · 1280×720 · ")
 
+	p.picture("firefox")
+
 	p.click("attach-image")
 	p.await(10*time.Second, "the attached image's thumbnail loads",
 		`document.querySelector("[data-testid=log] article[data-role=user] figure img")?.naturalWidth === 1024`, `document.querySelector("[data-testid=log]").innerHTML`)
@@ -128,7 +130,7 @@ func firefox(t *testing.T) *page {
 	if err := b.begin(ctx); err != nil {
 		t.Fatalf("start firefox: %v", err)
 	}
-	return &page{t: t, run: b.evaluate, point: b.point, press: b.press, load: b.load}
+	return &page{t: t, run: b.evaluate, point: b.point, press: b.press, load: b.load, shot: b.shot}
 }
 
 // launch starts the browser and waits for the address it prints. It is killed, should it live at the test's end.
@@ -264,11 +266,19 @@ func (b *bidi) begin(ctx context.Context) error {
 		return errors.New("firefox has no tab")
 	}
 	b.tab = tree.Contexts[0].Context
-	return b.call(ctx, "browsingContext.setViewport", map[string]any{"context": b.tab, "viewport": map[string]int{"width": 1280, "height": 900}}, nil)
+	return b.call(ctx, "browsingContext.setViewport", map[string]any{"context": b.tab, "viewport": map[string]int{"width": 1280, "height": 800}}, nil)
 }
 
 func (b *bidi) load(ctx context.Context, url string) error {
 	return b.call(ctx, "browsingContext.navigate", map[string]any{"context": b.tab, "url": url, "wait": "complete"}, nil)
+}
+
+func (b *bidi) shot(ctx context.Context) ([]byte, error) {
+	var got struct {
+		Data []byte `json:"data"` // base64, as encoding/json reads []byte
+	}
+	err := b.call(ctx, "browsingContext.captureScreenshot", map[string]any{"context": b.tab}, &got)
+	return got.Data, err
 }
 
 func (b *bidi) evaluate(ctx context.Context, expression string) (string, error) {

@@ -36,6 +36,15 @@ func (p *page) watchRequests() {
 	})()`)
 }
 
+// faster chooses five images a second on the page, as a keyboard user does.
+func (p *page) faster() {
+	p.t.Helper()
+	p.eval(`document.querySelector("[data-testid=image-fps]").focus()`)
+	p.typeText("5")
+	p.await(5*time.Second, "five images a second are chosen", `document.querySelector("[data-testid=image-fps]").value === "5"`, `document.querySelector("[data-testid=image-fps]").value`)
+	p.await(10*time.Second, "five images a second come", `Number(document.querySelector("[data-testid=fig-rate]").innerText) > 3`, pageState)
+}
+
 // TestE2EBrowserConversation: the page's buttons, with the real sightline-agent as the other side of the conversation.
 func TestE2EBrowserConversation(t *testing.T) {
 	s := serve(t)
@@ -63,23 +72,29 @@ func TestE2EBrowserConversation(t *testing.T) {
 		`document.querySelector("[data-testid=log]").innerHTML`)
 	attachedImageIsStored(t, s, agent)
 
-	const question = "What do you see?  <b>tags</b> & “quotes” – 日本語"
+	const question = "What do you see?"
+	const awkward = "<b>not bold</b> & “quotes” – 日本語"
 	p.typeInto("message", question)
 	p.click("send")
-	p.await(10*time.Second, "the message is on the page as it was typed",
-		`[...document.querySelectorAll("[data-testid=log] article[data-role=user] .text")].some((n) => n.textContent === `+quote(question)+`)`, `document.querySelector("[data-testid=log]").innerText`)
+	p.await(10*time.Second, "the message is on the page", articleWith("user", question), `document.querySelector("[data-testid=log]").innerText`)
 	answer := agent.awaitAnswer(15*time.Second, "sightline-agent answers the typed message", question)
 	if !strings.Contains(answer, "1024×1024") || !strings.Contains(answer, "camera") {
 		t.Errorf("sightline-agent was asked what it sees and said %q", answer)
 	}
-	p.await(10*time.Second, "the answer is on the page",
-		`[...document.querySelectorAll("[data-testid=log] article[data-role=assistant] .text")].some((n) => n.textContent === `+quote(answer)+`)`, `document.querySelector("[data-testid=log]").innerText`)
+	p.await(10*time.Second, "the answer is on the page", articleWith("assistant", answer), `document.querySelector("[data-testid=log]").innerText`)
+	p.faster()
+	p.await(15*time.Second, "a history of images and the first figures of the link", `sightline.imagesReceived >= 20 && /bit\/s · round trip/.test(document.querySelector("[data-testid=path]").innerText)`, pageState)
+	p.picture("console")
 	if field := get[string](p, `document.querySelector("[data-testid=message]").value`); field != "" {
 		t.Errorf("the message field still holds %q after the message was taken", field)
 	}
 	if !strings.Contains(said.String(), "image camera #") {
 		t.Errorf("sightline-agent tells of no image:\n%s", said.tail(2<<10))
 	}
+
+	p.typeInto("message", awkward)
+	p.click("send")
+	p.await(10*time.Second, "a message is on the page as it was typed", articleWith("user", awkward), `document.querySelector("[data-testid=log]").innerText`)
 
 	// A reload gives the same conversation, and the page is the same participant.
 	seq := get[uint64](p, `sightline.seq`)
@@ -89,6 +104,11 @@ func TestE2EBrowserConversation(t *testing.T) {
 	if again := get[string](p, `sightline.agentId`); again != id {
 		t.Errorf("after a reload the page is %s, it was %s", again, id)
 	}
+}
+
+// articleWith is whether the conversation on the page has a message of that role with exactly that text.
+func articleWith(role, text string) string {
+	return `[...document.querySelectorAll("[data-testid=log] article[data-role=` + role + `] .text")].some((n) => n.textContent === ` + quote(text) + `)`
 }
 
 // awaitAnswer waits for the agent's answer to a message that the user typed.
@@ -198,6 +218,7 @@ func TestE2EBrowserServerRestart(t *testing.T) {
 	p.awaitText(15*time.Second, "the page says what it does about it", "notices", "keeps trying")
 	p.awaitText(15*time.Second, "the page shows where the way is broken", "gateway-state", "no answer")
 
+	p.picture("server-gone")
 	again := serve(t, "--listen", "127.0.0.1:"+s.Port)
 	p.await(30*time.Second, "page and camera are back by themselves", `sightline.state.agent === "attached" && sightline.state.publisher === "live"`, pageState)
 	after := again.attach("restart", "watcher", 2)

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/png"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +27,7 @@ type page struct {
 	point func(ctx context.Context, selector string) error
 	press func(ctx context.Context, text string) error
 	load  func(ctx context.Context, url string) error
-	shot  func(ctx context.Context) ([]byte, error) // PNG; nil where no test asks for one
+	shot  func(ctx context.Context) ([]byte, error) // PNG
 }
 
 // stepTimeout bounds one command to a browser on a busy machine.
@@ -70,10 +74,16 @@ func (p *page) click(testid string) {
 func (p *page) typeInto(testid, text string) {
 	p.t.Helper()
 	p.click(testid)
+	p.typeText(text)
+}
+
+// typeText types into what has the focus.
+func (p *page) typeText(text string) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), stepTimeout)
 	defer cancel()
 	if err := p.press(ctx, text); err != nil {
-		p.t.Fatalf("type into %s: %v", testid, err)
+		p.t.Fatalf("type %q: %v", text, err)
 	}
 }
 
@@ -124,6 +134,30 @@ func (p *page) awaitText(within time.Duration, why, testid, part string) {
 	})
 }
 
+// picture writes what the page looks like now as name.png into the test's artifacts (go test -artifacts), and demands that nothing
+// runs out of it sideways.
+func (p *page) picture(name string) {
+	p.t.Helper()
+	if wide := get[[2]int](p, `[document.documentElement.scrollWidth, innerWidth]`); wide[0] > wide[1] {
+		p.t.Errorf("the page is %d pixels wide in a window of %d", wide[0], wide[1])
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), stepTimeout)
+	defer cancel()
+	data, err := p.shot(ctx)
+	if err != nil {
+		p.t.Fatalf("picture of the page: %v", err)
+	}
+	config, err := png.DecodeConfig(bytes.NewReader(data))
+	if err != nil || config.Width != 1280 || config.Height != 800 {
+		p.t.Errorf("the picture of the page is %d×%d (%v), want 1280×800", config.Width, config.Height, err)
+	}
+	file := filepath.Join(p.t.ArtifactDir(), name+".png")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Logf("picture of the page: %s", file)
+}
+
 func byTestID(id string) string { return `[data-testid="` + id + `"]` }
 
 func quote(s string) string {
@@ -146,7 +180,7 @@ func fakeCamera(file string) map[string]any {
 func chromium(t *testing.T, flags map[string]any) *page {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(tool(t, "chromium")), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.WindowSize(1280, 900), chromedp.Flag("headless", "new"), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.WindowSize(1280, 800), chromedp.Flag("headless", "new"), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("autoplay-policy", "no-user-gesture-required"),
 		// Without it a machine that has only loopback never ends its ICE gathering.
 		chromedp.Flag("allow-loopback-in-peer-connection", true))
@@ -156,7 +190,7 @@ func chromium(t *testing.T, flags map[string]any) *page {
 	base, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, stop := chromedp.NewContext(base)
 	t.Cleanup(func() { stop(); stopAllocator() })
-	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 900)); err != nil {
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 800)); err != nil {
 		t.Fatalf("start chromium: %v", err)
 	}
 	watchConsole(t, ctx)

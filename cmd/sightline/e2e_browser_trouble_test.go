@@ -26,6 +26,7 @@ func TestE2EBrowserMutedAndUnplugged(t *testing.T) {
 	p.awaitText(10*time.Second, "the page says so in words", "notices", "camera is black")
 	p.awaitText(10*time.Second, "the page says what it may be", "notices", "covered or muted?")
 	p.awaitText(10*time.Second, "the page shows where", "camera-state", "black")
+	p.picture("black")
 	agent.forget()
 	black := agent.awaitImages(10*time.Second, "black is still sent, it is what there is to see", 1, nil)[0]
 	sum, most := 0, byte(0)
@@ -47,6 +48,7 @@ func TestE2EBrowserMutedAndUnplugged(t *testing.T) {
 	p.awaitText(5*time.Second, "the page says that the camera went away", "notices", "The camera went away")
 	p.awaitText(5*time.Second, "the page says what to do", "notices", "Plug it in and press Start camera")
 	agent.awaitSource(5*time.Second, "agents are told", "camera", "ended")
+	p.picture("unplugged")
 	p.awaitText(5*time.Second, "the way is shown broken", "camera-state", "not available")
 
 	p.startCamera()
