@@ -356,8 +356,11 @@ func TestG9AfterABacklogTheNewestPictureIsTaken(t *testing.T) {
 		budget.release()
 		synctest.Wait()
 		img, _, ok := sub.Take()
-		if s := r.track.Stats(); !ok || img.RTPTimestamp != p.ts-3000 || s.Encoded != before+1 || s.Decoded != 16 {
-			t.Errorf("image %+v, want timestamp %d; %+v", img, p.ts-3000, s)
+		if !ok {
+			t.Fatal("no image")
+		}
+		if s := r.track.Stats(); img.RTPTimestamp != p.ts-3000 || s.Encoded != before+1 || s.Decoded != 16 {
+			t.Errorf("image of timestamp %d, want %d; %+v", img.RTPTimestamp, p.ts-3000, s)
 		}
 	})
 }
