@@ -1,0 +1,104 @@
+package chatctx
+
+import "github.com/google/uuid"
+
+// plan makes the entry that op would become, without changing anything. The caller holds turn.
+func (l *Log) plan(from Origin, op Op) (Entry, error) {
+	select {
+	case <-l.closed:
+		return Entry{}, fail(EngineUnavailable, "", "the session's log is closed")
+	default:
+	}
+	e := Entry{Seq: l.chat.seq + 1, OpID: op.ID, Author: from.Author, At: At(from.At), Epoch: from.Epoch, Op: op.Kind}
+	var err error
+	switch op.Kind {
+	case OpAppend:
+		e.Item, err = l.planAppend(op.Item)
+	case OpUpdate:
+		e.ItemID = op.ItemID
+		e.Item, err = l.planUpdate(op)
+	case OpRemove:
+		e.ItemID = op.ItemID
+		_, err = l.touch(op)
+	case OpTruncate:
+		items, places := l.chat.Items(), []int(nil)
+		places, err = planTruncate(items, op.MaxItems, op.MaxTokens)
+		for _, i := range places {
+			e.Removed = append(e.Removed, items[i].ItemID())
+		}
+	default:
+		err = fail(InvalidArgument, "op", "unknown operation %q: allowed are append, update, remove and truncate", op.Kind)
+	}
+	return e, err
+}
+
+func (l *Log) planAppend(item Item) (Item, error) {
+	if item == nil {
+		return nil, fail(InvalidArgument, "item", "an append needs an item")
+	}
+	if err := l.checkItem(item); err != nil {
+		return nil, err
+	}
+	id := item.ItemID()
+	if id == "" {
+		item = item.withID(uuid.NewString())
+	} else if !ValidID(id) {
+		return nil, fail(InvalidArgument, "id", "id %q: allowed are 1 to 64 of A-Z, a-z, 0-9, _ and -", id)
+	} else if l.used(id) {
+		return nil, fail(DuplicateID, "id", "the item id %s is taken by another op_id: choose another or leave it out", id)
+	}
+	switch it := item.(type) {
+	case *FunctionCall:
+		if l.calls[it.CallID].called {
+			return nil, fail(DuplicateID, "call_id", "the call %s is recorded already", it.CallID)
+		}
+	case *FunctionCallOutput:
+		if l.calls[it.CallID].answered {
+			return nil, fail(Conflict, "call_id", "the call %s has its output already", it.CallID)
+		}
+	}
+	return item, nil
+}
+
+// used reports whether an item had this id ever.
+func (l *Log) used(id string) bool {
+	_, there := l.chat.index[id]
+	_, gone := l.removed[id]
+	return there || gone
+}
+
+func (l *Log) planUpdate(op Op) (Item, error) {
+	old, err := l.touch(op)
+	if err != nil {
+		return nil, err
+	}
+	item, err := op.Changes.apply(old)
+	if err != nil {
+		return nil, err
+	}
+	return item, l.checkItem(item)
+}
+
+// touch finds the item that op is about and checks its base_seq: conflicts are per item, so that two agents that change
+// different items never get into each other's way.
+func (l *Log) touch(op Op) (Item, error) {
+	i, ok := l.chat.find(op.ItemID)
+	if !ok {
+		return nil, fail(NotFound, "item_id", "there is no item %q", op.ItemID)
+	}
+	n := l.chat.nodes[i]
+	if op.BaseSeq > l.chat.seq {
+		return nil, fail(InvalidArgument, "base_seq", "base_seq %d is past the head %d", op.BaseSeq, l.chat.seq)
+	}
+	if op.BaseSeq != 0 && n.modified > op.BaseSeq {
+		return nil, fail(Conflict, "base_seq", "item %s was changed by entry %d, after base_seq %d: read it and try again", op.ItemID, n.modified, op.BaseSeq)
+	}
+	return n.item, nil
+}
+
+func (l *Log) checkItem(item Item) error {
+	if err := item.validate(); err != nil {
+		return err
+	}
+	return checkTexts(item, l.cfg.MaxItemBytes)
+}
