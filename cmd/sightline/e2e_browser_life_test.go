@@ -49,12 +49,13 @@ func (p *page) faster() {
 func TestE2EBrowserConversation(t *testing.T) {
 	s := serve(t)
 	p := chromium(t, fakeCamera(makeCamera(t)))
-	p.open(s, "talk")
-	said := s.startAgent("talk", "--agent-id", "answerer")
-	agent := s.attach("talk", "watcher", 0)
+	p.open(s, "demo")
+	said := s.startAgent("demo", "--agent-id", "answerer")
+	agent := s.attach("demo", "watcher", 0)
 	p.awaitText(10*time.Second, "the page lists the agent", "agents", "answerer")
 	p.startCamera()
 	p.await(20*time.Second, "an image on the page", `sightline.lastImage`, pageState)
+	p.faster()
 
 	received := get[int](p, `sightline.imagesReceived`)
 	p.click("ask-image")
@@ -82,7 +83,6 @@ func TestE2EBrowserConversation(t *testing.T) {
 		t.Errorf("sightline-agent was asked what it sees and said %q", answer)
 	}
 	p.await(10*time.Second, "the answer is on the page", articleWith("assistant", answer), `document.querySelector("[data-testid=log]").innerText`)
-	p.faster()
 	p.await(15*time.Second, "a history of images and the first figures of the link", `sightline.imagesReceived >= 20 && /bit\/s · round trip/.test(document.querySelector("[data-testid=path]").innerText)`, pageState)
 	p.picture("console")
 	if field := get[string](p, `document.querySelector("[data-testid=message]").value`); field != "" {
@@ -99,7 +99,7 @@ func TestE2EBrowserConversation(t *testing.T) {
 	// A reload gives the same conversation, and the page is the same participant.
 	seq := get[uint64](p, `sightline.seq`)
 	id := get[string](p, `sightline.agentId`)
-	p.open(s, "talk")
+	p.open(s, "demo")
 	p.await(10*time.Second, "the conversation is there after a reload", fmt.Sprintf(`sightline.seq >= %d && document.querySelectorAll("[data-testid=log] article").length >= 3`, seq), `[sightline.seq, document.querySelector("[data-testid=log]").innerText]`)
 	if again := get[string](p, `sightline.agentId`); again != id {
 		t.Errorf("after a reload the page is %s, it was %s", again, id)
@@ -153,7 +153,7 @@ func attachedImageIsStored(t *testing.T, s *served, agent *witness) {
 	if !stored || image.Source != "camera" || image.Width != side || image.Height != side || image.CapturedAt.IsZero() {
 		t.Fatalf("the attached image is %+v", image)
 	}
-	status, header, data := s.call("GET", "/v1/sessions/talk/blobs/"+hash, "", "")
+	status, header, data := s.call("GET", "/v1/sessions/demo/blobs/"+hash, "", "")
 	if status != http.StatusOK || header.Get("Content-Type") != "image/jpeg" {
 		t.Fatalf("the attached image's bytes: %d %s", status, header.Get("Content-Type"))
 	}
