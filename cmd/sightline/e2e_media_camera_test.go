@@ -95,7 +95,8 @@ type sentFrame struct {
 type cameraOptions struct {
 	fps       float64 // 30
 	seed      uint64
-	noRepairs bool // lost packets stay lost: a sender that answers no NACK
+	noRepairs bool          // lost packets stay lost: a sender that answers no NACK
+	patience  time.Duration // how long to try again while somebody else publishes there
 }
 
 // publish connects a camera that shows footage in a loop; it leaves when the test ends.
@@ -132,7 +133,7 @@ func (s *served) publish(session string, reel *footage, o cameraOptions) *camera
 		}
 	})
 	c.running.Go(func() { c.readFeedback(sender) })
-	c.signal(s, session)
+	c.signal(s, session, o.patience)
 	select {
 	case <-connected:
 	case <-failed:
@@ -179,7 +180,7 @@ func (c *camera) connect(mux ice.UDPMux, quiet logging.LoggerFactory, noRepairs 
 }
 
 // signal is the WHIP exchange, with every candidate in the offer.
-func (c *camera) signal(s *served, session string) {
+func (c *camera) signal(s *served, session string, patience time.Duration) {
 	c.t.Helper()
 	offer, err := c.pc.CreateOffer(nil)
 	if err != nil {
@@ -190,7 +191,16 @@ func (c *camera) signal(s *served, session string) {
 		c.t.Fatal(err)
 	}
 	<-gathered
-	status, header, body := s.call("POST", "/whip/"+session, "application/sdp", c.pc.LocalDescription().SDP)
+	post := func() (int, http.Header, []byte) {
+		return s.call("POST", "/whip/"+session, "application/sdp", c.pc.LocalDescription().SDP)
+	}
+	status, header, body := post()
+	for begun := time.Now(); status == http.StatusConflict && time.Since(begun) < patience; status, header, body = post() {
+		if problem := decodeAs[struct{ Code string }](c.t, body); problem.Code != "already_publishing" {
+			c.t.Fatalf("publishing to %s: %d %s", session, status, body)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
 	if status != http.StatusCreated {
 		c.t.Fatalf("publishing to %s: %d %s", session, status, body)
 	}
