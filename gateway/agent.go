@@ -26,6 +26,7 @@ const (
 	writeTimeout   = 30 * time.Second // one write that cannot finish for so long: 1013
 	closeTimeout   = 2 * time.Second  // for the close frame, then the socket is cut
 	answerQueue    = 16
+	maxNewcomers   = 8 // sockets of a session that have yet to say hello, besides its agents
 	maxRequests    = 4 // image requests under way on one socket
 	entriesAtOnce  = 64
 	wantAudioRates = "16000, 24000 and 48000"
@@ -73,9 +74,10 @@ type closeReason struct {
 
 func (c *closeReason) Error() string { return c.text }
 
-// serveAgent runs one upgraded socket to its end.
-func (s *Session) serveAgent(conn *websocket.Conn, maxMessage int) {
-	conn.SetReadLimit(int64(maxMessage))
+// serveAgent runs one upgraded socket, counted by openSocket, to its end.
+func (s *Session) serveAgent(conn *websocket.Conn) {
+	defer s.closeSocket()
+	conn.SetReadLimit(int64(s.cfg.MaxMessageBytes))
 	hello, err := readHello(conn, s.cfg)
 	if err != nil {
 		refuseHello(conn, err)
@@ -90,8 +92,8 @@ func (s *Session) serveAgent(conn *websocket.Conn, maxMessage int) {
 		answers: make(chan outgoing, answerQueue), requests: make(chan struct{}, maxRequests), wake: make(chan struct{}, 1),
 		want: hello.Want, changed: map[string]bool{},
 	}
-	if !s.addAgent(a) {
-		closeSocket(conn, &closeReason{code: wire.CloseNoSession, text: "the session has ended"})
+	if err := s.addAgent(a); err != nil {
+		refuseHello(conn, err)
 		return
 	}
 	defer s.removeAgent(a)
@@ -149,20 +151,45 @@ func (a *agent) poke() {
 	}
 }
 
+// openSocket counts a socket in before its hello, as a task of the session; who it is, and whether there is room for another
+// agent, is known only after it.
+func (s *Session) openSocket() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sockets >= s.cfg.MaxAgents+maxNewcomers {
+		return problem.New(problem.Overloaded, "session %s has %d agent sockets, the limit", s.id, s.sockets).WithRetryAfter(5 * time.Second)
+	}
+	if !s.beginLocked() {
+		return endedProblem(s.id)
+	}
+	s.sockets++
+	return nil
+}
+
+func (s *Session) closeSocket() {
+	s.mu.Lock()
+	s.sockets--
+	s.mu.Unlock()
+	s.tasks.Done()
+}
+
 // addAgent makes a one of the session's; an older socket of the same agent_id is closed.
-func (s *Session) addAgent(a *agent) bool {
+func (s *Session) addAgent(a *agent) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return false
+		return &closeReason{code: wire.CloseNoSession, text: "the session has ended"}
 	}
-	s.tasks.Add(1)
-	if old := s.agents[a.id]; old != nil {
+	old := s.agents[a.id]
+	if old == nil && len(s.agents) >= s.cfg.MaxAgents {
+		return problem.New(problem.Overloaded, "session %s has %d agents, the limit", s.id, len(s.agents)).WithRetryAfter(5 * time.Second)
+	}
+	if old != nil {
 		old.cancel(&closeReason{code: wire.CloseReplaced, text: "replaced by a newer connection of the same agent_id"})
 	}
-	s.agents[a.id] = a
+	s.agents[a.id], s.used = a, true
 	s.touchLocked(time.Now())
-	return true
+	return nil
 }
 
 func (s *Session) removeAgent(a *agent) {
@@ -172,7 +199,6 @@ func (s *Session) removeAgent(a *agent) {
 	}
 	s.touchLocked(time.Now())
 	s.mu.Unlock()
-	s.tasks.Done()
 }
 
 // readHello waits for the first message, which must be a hello.
@@ -207,6 +233,9 @@ func refuseHello(conn *websocket.Conn, err error) {
 		_ = conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 		_ = conn.WriteJSON(errorMessage(p, "", ""))
 		reason = &closeReason{code: wire.CloseProtocolError, text: "hello refused: " + p.Detail}
+		if p.Code == problem.Overloaded {
+			reason.code = wire.CloseTooSlow // RFC 6455's registry: 1013, try again later
+		}
 	}
 	closeSocket(conn, reason)
 	_ = conn.Close()

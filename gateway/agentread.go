@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -156,7 +158,7 @@ func (a *agent) answerImage(m wire.ImageRequest, r imageRequest) error {
 		return err
 	}
 	if m.Attach {
-		ack, err := a.session.attach(a.ctx, a.id, "image."+a.id+"."+m.RequestID, img.Image)
+		ack, err := a.session.attach(a.ctx, a.id, attachOpID(a.id, m.RequestID), img.Image)
 		if err != nil {
 			return err
 		}
@@ -167,6 +169,12 @@ func (a *agent) answerImage(m wire.ImageRequest, r imageRequest) error {
 		}
 	}
 	return a.send(outgoing{image: &img, requestID: m.RequestID})
+}
+
+// attachOpID makes a repeated request attach its image once (G3). Ids of any length fit.
+func attachOpID(agentID, requestID string) string {
+	sum := sha256.Sum256([]byte(agentID + "/" + requestID))
+	return "image." + hex.EncodeToString(sum[:16])
 }
 
 // answer queues a message for the writer; it waits while the queue is full, and with it the client's next message.

@@ -31,7 +31,7 @@ func (a *agent) write(hello wire.Hello) error {
 			return err
 		}
 		var grown <-chan struct{}
-		if cursor != nil {
+		if a.wantsContext() {
 			grown = cursor.Grown()
 		}
 		select {
@@ -93,8 +93,12 @@ func (a *agent) welcome(hello wire.Hello) (*chatctx.Cursor, error) {
 	for _, src := range a.session.allSources() {
 		w.Sources = append(w.Sources, src.message())
 	}
-	if !hello.Want.Context {
-		return nil, a.writeJSON(w)
+	if !hello.Want.Context { // want may switch it on later: entries then go on after the seq told here
+		cursor, err := log.Follow(w.Seq)
+		if err != nil {
+			return nil, contextProblem(err)
+		}
+		return cursor, a.writeJSON(w)
 	}
 	var cursor *chatctx.Cursor
 	sameLog := hello.LogID == "" || hello.LogID == a.session.key
@@ -120,13 +124,17 @@ func (a *agent) welcome(hello wire.Hello) (*chatctx.Cursor, error) {
 
 // writeEntries sends up to entriesAtOnce entries, so that answers and images get their turn during a long replay.
 func (a *agent) writeEntries(cursor *chatctx.Cursor) error {
-	if cursor == nil {
+	if !a.wantsContext() {
 		return nil
 	}
 	for range entriesAtOnce {
 		e, ok, err := cursor.TryNext(a.ctx)
+		if err != nil && a.ctx.Err() == nil {
+			a.logger.Error("the conversation cannot be read", keyError, err)
+			return &closeReason{code: websocket.CloseInternalServerErr, text: "the conversation cannot be read: try again"}
+		}
 		if err != nil {
-			return fmt.Errorf("read the conversation: %w", err)
+			return err
 		}
 		if !ok {
 			return nil
@@ -199,6 +207,12 @@ func (a *agent) sayBye() error {
 		_ = a.conn.WriteMessage(websocket.TextMessage, text)
 	}
 	return a.ctx.Err()
+}
+
+func (a *agent) wantsContext() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.want.Context
 }
 
 func (a *agent) takeWant() ([]wire.WantImage, bool) {

@@ -33,11 +33,16 @@ func (s *Server) attachAgent(w http.ResponseWriter, r *http.Request) {
 		},
 		// No compression: images gain nothing, and a compressed message can hide its true size.
 	}
-	conn, err := upgrader.Upgrade(w, r, nil)
-	if err != nil {
-		return // answered by Error
+	if err := session.openSocket(); err != nil {
+		problem.Write(w, err)
+		return
 	}
-	session.serveAgent(conn, s.cfg.MaxMessageBytes)
+	conn, err := upgrader.Upgrade(w, r, nil)
+	if err != nil { // answered by Error
+		session.closeSocket()
+		return
+	}
+	session.serveAgent(conn)
 }
 
 func (s *Server) agentSession(r *http.Request) (*Session, error) {
@@ -45,14 +50,5 @@ func (s *Server) agentSession(r *http.Request) (*Session, error) {
 	if id == "" {
 		return nil, problem.New(problem.InvalidArgument, "say which session: /v1/agent?session=ID").WithField("session")
 	}
-	session, err := s.sessions.get(id)
-	if err != nil {
-		return nil, err
-	}
-	session.mu.Lock()
-	defer session.mu.Unlock()
-	if len(session.agents) >= s.cfg.MaxAgents {
-		return nil, problem.New(problem.Overloaded, "session %s has %d agents, the limit", id, s.cfg.MaxAgents).WithRetryAfter(5 * time.Second)
-	}
-	return session, nil
+	return s.sessions.get(id)
 }

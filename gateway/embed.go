@@ -25,7 +25,7 @@ func (s *Session) AddTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote,
 	}
 	if p == nil {
 		p = &publication{session: s, done: make(chan struct{}), foreign: pc, state: rtc.StateConnected}
-		s.publisher, s.published = p, true
+		s.publisher, s.published, s.used = p, true, true
 	}
 	p.mu.Lock()
 	p.tracks++

@@ -274,8 +274,16 @@ func TestLimitsOfSessionsAndAgents(t *testing.T) {
 		t.Errorf("third session: %d %s", status, body)
 	}
 	g.attach("a", "one", `"want":{}`)
-	if _, res, err := g.tryDial("a"); err == nil || res.StatusCode != 503 {
-		t.Errorf("second agent: %v", res)
+	second := g.dial("a")
+	second.send(`{"type":"hello","agent_id":"two"}`)
+	if m := second.expect("error"); m["code"] != "overloaded" {
+		t.Errorf("second agent: %v", m)
+	}
+	if got := second.expectClose(); got != 1013 {
+		t.Errorf("second agent closed with %d, want 1013", got)
+	}
+	if _, w := g.attach("a", "one", `"want":{}`); w["agent_id"] != "one" {
+		t.Errorf("an agent at the limit cannot come back: %v", w)
 	}
 	g.do("DELETE", "/v1/sessions/a", "")
 	g.do("DELETE", "/v1/sessions/b", "")
@@ -322,5 +330,76 @@ func TestHealthReadinessMetricsAndPage(t *testing.T) {
 	defer res.Body.Close()
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestG12ARefusedOfferLeavesNothing: neither a record, nor a conversation lost that was there before.
+func TestG12ARefusedOfferLeavesNothing(t *testing.T) {
+	g := startGateway(t, func(c *Config) { c.SessionGrace = 50 * time.Millisecond; c.MaxEnded = 3 })
+	g.createSession("kept")
+	if status, body, _ := g.do("POST", "/v1/sessions/kept/context", `{"op_id":"1","item":{"type":"message","role":"user","content":"precious"}}`); status != 200 {
+		t.Fatalf("append: %d %s", status, body)
+	}
+	ended := func(id, state string) {
+		eventually(t, func() string {
+			if _, body, _ := g.do("GET", "/v1/sessions/"+id, ""); !bytes.Contains(body, []byte(state)) {
+				return id + ": " + string(body)
+			}
+			return ""
+		})
+	}
+	ended("kept", `"ended"`)
+	offer := func(id string) {
+		req, err := http.NewRequest("POST", g.url+"/whip/"+id, strings.NewReader("v=0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/sdp")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 400 {
+			t.Fatalf("a bad offer got %d", res.StatusCode)
+		}
+	}
+	for n := range 20 {
+		id := fmt.Sprintf("fresh-%d", n)
+		offer(id)
+		ended(id, "not_found")
+	}
+	offer("kept")
+	ended("kept", `"ended"`)
+	if _, body, _ := g.do("GET", "/v1/sessions/kept/context", ""); !bytes.Contains(body, []byte("precious")) {
+		t.Errorf("refused offers cost a conversation: %s", body)
+	}
+}
+
+func TestWantSwitchesContextOnAndOff(t *testing.T) {
+	g := startGateway(t, nil)
+	g.createSession("s")
+	w, _ := g.attach("s", "writer", `"want":{}`)
+	r, _ := g.attach("s", "reader", `"want":{}`)
+	say := func(n int) {
+		w.send(fmt.Sprintf(`{"type":"context.append","op_id":"%d","item":{"type":"message","role":"user","content":"%d"}}`, n, n))
+		w.expect("ack")
+	}
+	settle := func() { // the reader's writer has seen everything sent to it before
+		r.send(`{"type":"ping","id":"x"}`)
+		r.expect("pong")
+	}
+	say(1)
+	r.send(`{"type":"want","want":{"context":true}}`)
+	if e := r.expect("context.entry"); e["seq"] != 1.0 {
+		t.Errorf("switched on: %v, want the entries after the welcome's seq", e)
+	}
+	r.send(`{"type":"want","want":{"context":false}}`)
+	settle()
+	say(2)
+	settle()
+	r.send(`{"type":"want","want":{"context":true}}`)
+	if e := r.expect("context.entry"); e["seq"] != 2.0 {
+		t.Errorf("switched on again: %v, want what was missed", e)
 	}
 }

@@ -164,6 +164,7 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status := http.StatusOK
+	session.use()
 	if created {
 		status = http.StatusCreated
 		w.Header().Set("Location", "/v1/sessions/"+session.id)

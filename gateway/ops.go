@@ -3,6 +3,8 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
+	"strings"
 
 	chatctx "sightline/context"
 	"sightline/gateway/problem"
@@ -79,7 +81,30 @@ func decode(data []byte, v any) error {
 	}
 	var t *json.UnmarshalTypeError
 	if errors.As(err, &t) {
-		return problem.New(problem.InvalidArgument, "%s must be a %s, got a JSON %s", t.Field, t.Type, t.Value).WithField(t.Field)
+		field := strings.ReplaceAll(t.Field, "Encode.", "") // an embedded struct is no field on the wire
+		if field == "" {
+			return problem.New(problem.InvalidArgument, "the message must be a JSON object, got a JSON %s", t.Value)
+		}
+		return problem.New(problem.InvalidArgument, "%s must be %s, got a JSON %s", field, jsonKind(t.Type.Kind()), t.Value).WithField(field)
 	}
 	return problem.New(problem.InvalidJSON, "the message is no valid JSON: %s", err)
+}
+
+// jsonKind is what a Go kind is called in JSON.
+func jsonKind(k reflect.Kind) string {
+	switch k {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map, reflect.Pointer, reflect.Interface:
+		return "an object"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number, 0 or above"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return "a whole number"
 }

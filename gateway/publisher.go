@@ -47,6 +47,7 @@ func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string)
 	p.mu.Lock()
 	p.peer, p.answer = peer, answer
 	p.mu.Unlock()
+	s.use()
 	go p.watch(peer)
 	return p, nil
 }

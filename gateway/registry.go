@@ -112,10 +112,10 @@ func (r *registry) open(ctx context.Context, id string, old *endedSession) (*Ses
 		log.Close()
 		return nil, false, nil
 	}
-	if old != nil {
+	s := newSession(id, key, r.cfg, r.shared, log, now)
+	if s.previous = old; old != nil {
 		r.forgetLocked(old)
 	}
-	s := newSession(id, key, r.cfg, r.shared, log, now)
 	r.live[id] = s
 	r.tasks.Go(func() {
 		s.run(r.base)
@@ -125,15 +125,25 @@ func (r *registry) open(ctx context.Context, id string, old *endedSession) (*Ses
 	return s, true, nil
 }
 
-// retire moves a session that has ended to the readable ones.
+// retire moves a session that has ended to the readable ones. One that was never used (its offer was refused) puts back what
+// was there before it.
 func (r *registry) retire(s *Session) {
-	e := &endedSession{id: s.id, key: s.key, created: s.created, at: time.Now(), seq: s.log.Head(), deleted: s.endReason == reasonDeleted}
+	e, replaced := s.previous, (*endedSession)(nil)
+	if s.used {
+		replaced = e
+		e = &endedSession{id: s.id, key: s.key, created: s.created, at: time.Now(), seq: s.log.Head(), deleted: s.endReason == reasonDeleted}
+	}
 	r.mu.Lock()
 	delete(r.live, s.id)
-	r.ended[s.id] = e
-	r.order = append(r.order, e)
+	if e != nil {
+		r.ended[s.id] = e
+		r.order = append(r.order, e)
+	}
 	forgotten := r.expireLocked(time.Now())
 	r.mu.Unlock()
+	if replaced != nil && replaced.key != s.key { // a deleted conversation whose id began anew
+		forgotten = append(forgotten, replaced)
+	}
 	r.deleteLogs(forgotten)
 }
 

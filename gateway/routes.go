@@ -77,16 +77,16 @@ func (s *Server) console() http.HandlerFunc {
 	}
 	files := http.FileServerFS(s.cfg.Web)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			problem.Write(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here: allowed are GET and HEAD", r.Method))
-			return
-		}
 		if name := strings.TrimPrefix(r.URL.Path, "/"); name != "" {
 			if _, err := fs.Stat(s.cfg.Web, name); err != nil {
 				problem.Write(w, problem.New(problem.NotFound, "there is nothing at %s", r.URL.Path))
 				return
 			}
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			problem.Write(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here: allowed are GET and HEAD", r.Method))
+			return
 		}
 		if s.cfg.WebPolicy != "" {
 			w.Header().Set("Content-Security-Policy", s.cfg.WebPolicy)

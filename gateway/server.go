@@ -52,6 +52,9 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // Session finds a live session or makes one; an empty id asks for a generated one.
 func (s *Server) Session(ctx context.Context, id string) (*Session, error) {
 	session, _, err := s.sessions.obtain(ctx, id)
+	if err == nil {
+		session.use()
+	}
 	return session, err
 }
 
@@ -98,7 +101,7 @@ func (s *Server) Publish(ctx context.Context, id, offer string) (whip.Publicatio
 	p, err := session.publish(ctx, s.engine, offer)
 	if err != nil {
 		if created { // a refused offer leaves nothing behind
-			session.endIfUnused(reasonDeleted)
+			session.endIfUnused()
 		}
 		return nil, err
 	}

@@ -34,8 +34,11 @@ type Session struct {
 	published bool // somebody has published before
 	sources   []*source
 	agents    map[string]*agent
+	sockets   int       // agent sockets, those included that have not said hello
 	idleSince time.Time // when publisher and last agent had gone; zero while there is one
-	stop      context.CancelFunc
+	used      bool      // somebody published, attached or wrote; an unused session leaves nothing behind
+
+	previous *endedSession // what had this id before; set by the registry, read after the end
 }
 
 // shared is what all sessions of a server use together.
@@ -68,12 +71,12 @@ func (s *Session) End(reason string) {
 	s.endLocked(reason)
 }
 
-// endIfUnused ends the session when nobody publishes or is attached.
-func (s *Session) endIfUnused(reason string) {
+// endIfUnused ends a session that was made for an offer which was then refused, unless somebody else uses it by now.
+func (s *Session) endIfUnused() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.publisher == nil && len(s.agents) == 0 {
-		s.endLocked(reason)
+	if s.publisher == nil && s.sockets == 0 && !s.used {
+		s.endLocked("its offer was refused")
 	}
 }
 
@@ -149,6 +152,13 @@ func (s *Session) watch(ctx context.Context) {
 	}
 }
 
+// use notes that the session has become somebody's.
+func (s *Session) use() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = true
+}
+
 // touchLocked keeps idleSince true after publisher or agents changed.
 func (s *Session) touchLocked(now time.Time) {
 	busy := s.publisher != nil || len(s.agents) > 0
@@ -178,6 +188,7 @@ func (s *Session) beginLocked() bool {
 // append puts an operation into the conversation and tells errors in the wire's codes.
 func (s *Session) append(ctx context.Context, author string, op chatctx.Op) (chatctx.Ack, error) {
 	start := time.Now()
+	s.use()
 	ack, err := s.log.Append(ctx, chatctx.Origin{Author: author, At: start}, op)
 	s.shared.metrics.appended(time.Since(start), err)
 	return ack, contextProblem(err)

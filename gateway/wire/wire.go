@@ -165,7 +165,7 @@ type Welcome struct {
 	Session  string            `json:"session"`
 	AgentID  string            `json:"agent_id"`
 	LogID    string            `json:"log_id"` // another one under the same session id means another conversation
-	Seq      uint64            `json:"seq"` // the head when the client was welcomed
+	Seq      uint64            `json:"seq"`    // the head when the client was welcomed
 	Snapshot *chatctx.Snapshot `json:"snapshot,omitempty"`
 	Replayed bool              `json:"replayed"` // entries from resume_from+1 on follow
 	Limits   Limits            `json:"limits"`

@@ -81,7 +81,8 @@ type Client struct {
 
 	mu      sync.Mutex
 	chat    *chatctx.ChatContext
-	resume  bool // the mirror holds what the gateway has told, up to its seq
+	resume  bool   // the mirror holds what the gateway has told, up to its seq
+	logID   string // of the log that the mirror follows
 	conn    *conn
 	ops     []*call          // unanswered operations, in order; sent again after a reconnect
 	asks    map[string]*call // unanswered image requests, by request_id

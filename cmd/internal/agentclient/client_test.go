@@ -94,8 +94,8 @@ func TestG1AGapIsMendedByResuming(t *testing.T) {
 			t.Fatalf("entry %d, want %d", got, want)
 		}
 	}
-	if h := g.said(); len(h) != 2 || *h[1].ResumeFrom != 1 {
-		t.Errorf("hellos %+v, want a second one with resume_from 1", h)
+	if h := g.said(); len(h) != 2 || *h[1].ResumeFrom != 1 || h[0].LogID != "" || h[1].LogID != testLog {
+		t.Errorf("hellos %+v, want a second one with resume_from 1 of %s", h, testLog)
 	}
 }
 

@@ -107,7 +107,7 @@ func (c *Client) hello() wire.Hello {
 	h := wire.Hello{Type: wire.TypeHello, AgentID: c.cfg.AgentID, Want: c.cfg.Want}
 	if c.resume {
 		seq := c.chat.Seq()
-		h.ResumeFrom = &seq
+		h.ResumeFrom, h.LogID = &seq, c.logID
 	}
 	return h
 }
@@ -216,7 +216,7 @@ func (c *Client) welcome(k *conn, w wire.Welcome) error {
 	} else if !w.Replayed && !c.cfg.Want.Context {
 		c.chat = chatctx.New() // not following the conversation
 	}
-	c.resume = c.cfg.Want.Context
+	c.resume, c.logID = c.cfg.Want.Context, w.LogID
 	c.conn = k
 	again := make([]any, len(c.ops))
 	for i, op := range c.ops {

@@ -124,8 +124,11 @@ func (s socket) untilGone() {
 	}
 }
 
+// testLog is the identity of the log that the scripted gateway serves.
+const testLog = "log-1"
+
 func (s socket) welcome(head uint64, replayed bool) {
-	s.send(wire.Welcome{Type: wire.TypeWelcome, Session: "demo", AgentID: "a1", Seq: head, Replayed: replayed})
+	s.send(wire.Welcome{Type: wire.TypeWelcome, Session: "demo", AgentID: "a1", LogID: testLog, Seq: head, Replayed: replayed})
 }
 
 func (s socket) entry(seq uint64) {
