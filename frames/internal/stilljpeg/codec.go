@@ -18,7 +18,7 @@ func Decode(b []byte) (image.Image, Info, error) {
 		return nil, Info{}, err
 	}
 	var m image.Image
-	if info.library() {
+	if info.goLibjpegTakes() {
 		m, err = decodeLibrary(b, info)
 	} else {
 		m, err = jpeg.Decode(bytes.NewReader(b))

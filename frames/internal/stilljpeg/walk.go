@@ -195,7 +195,7 @@ func (i *Info) checkMemory() error {
 	need := i.samples()
 	if i.Progressive || i.Scans > 1 {
 		each := 2
-		if !i.library() {
+		if !i.goLibjpegTakes() {
 			each = 4
 		}
 		need += each * i.samples()
@@ -211,7 +211,7 @@ func (i *Info) checkMemory() error {
 
 // library reports whether go-libjpeg decodes this kind: one or three components, chroma sampled alike by 1 or 2. The rest goes to
 // the standard library, which takes any sampling and four components, but no arithmetic coding.
-func (i *Info) library() bool {
+func (i *Info) goLibjpegTakes() bool {
 	if len(i.Components) == 1 {
 		return true
 	}
