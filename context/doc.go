@@ -9,10 +9,13 @@
 //
 //   - G1: one total order per session. Every Cursor sees the same entries, gap-free, in sequence from 1.
 //   - G2: what Append returned without an error is in the Store; whether that survives a crash is the Store's promise.
-//   - G3: an op_id is applied once; repeating it returns the first answer with Duplicate set.
+//   - G3: an op_id is applied once; repeating it returns the first answer with Duplicate set, also after an error that left
+//     open whether the Store has it, after a restart, and beside other Logs of the same session.
 //   - G4: a call_id has at most one function call and at most one output.
-//   - G9: the writer never waits for a reader: a Cursor pulls at its own pace and holds nothing up.
+//   - G9: the writer never waits for a reader: a Cursor pulls at its own pace and holds nothing up. A writer that waits for the
+//     Store or for another writer gives up when its own context ends.
 //   - G12: a refused operation changes nothing: neither the log, nor the fold, nor the set of known op ids.
 //
-// What is not promised: that two operations sent at once are applied in the order of their sending.
+// What is not promised: that two operations sent at once are applied in the order of their sending; that the warnings of an
+// answer survive a restart. A Log keeps its items, op ids and item ids in memory for the session's life.
 package chatctx

@@ -76,6 +76,52 @@ func TestG1EveryFollowerSeesOneOrder(t *testing.T) {
 	})
 }
 
+// TestG1NoWakeUpIsLost: the writer goes on only when every follower has the entry, so that a follower that sleeps through one
+// stops it all.
+func TestG1NoWakeUpIsLost(t *testing.T) {
+	const followers, rounds = 4, 3000
+	log := mustOpen(t, NewMemStore())
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	got := make(chan uint64)
+	var wg sync.WaitGroup
+	for range followers {
+		cursor, err := log.Follow(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			for range rounds {
+				e, err := cursor.Next(ctx)
+				if err != nil {
+					t.Errorf("after entry %d: %v", cursor.Seq(), err)
+					cancel()
+					return
+				}
+				select {
+				case got <- e.Seq:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	for i := range rounds {
+		ack := mustAppend(t, log, say(fmt.Sprint(i), RoleUser, "x"))
+		for range followers {
+			select {
+			case seq := <-got:
+				if seq != ack.Seq {
+					t.Errorf("a follower got entry %d, want %d", seq, ack.Seq)
+				}
+			case <-ctx.Done():
+				wg.Wait()
+				t.Fatalf("not everybody got entry %d", ack.Seq)
+			}
+		}
+	}
+	wg.Wait()
+}
+
 // TestG1NeverSkips: a store with a hole makes the follower fail, not skip.
 func TestG1NeverSkips(t *testing.T) {
 	store := &holedStore{Store: NewMemStore()}
@@ -233,6 +279,10 @@ func TestG4OneCallOneOutput(t *testing.T) {
 	refused(again, call("8", "c1"), DuplicateID)
 	refused(again, output("9", "c1"), Conflict)
 	mustAppend(t, again, output("10", "c2"))
+	mustAppend(t, again, output("11", "c3")) // an output may come before its call, and then counts
+	mustAppend(t, again, call("12", "c3"))
+	refused(again, output("13", "c3"), Conflict)
+	refused(mustOpen(t, store), output("14", "c3"), Conflict)
 }
 
 // TestG4Concurrent: of 32 outputs for one call exactly one is recorded.

@@ -143,6 +143,16 @@ func TestStoreAnswerLost(t *testing.T) {
 			_, err := log.Append(t.Context(), origin, say("lost", RoleUser, "y"))
 			wantError(t, err, EngineUnavailable, "")
 			store.set(nil, nil)
+			early, err := log.Follow(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, err := early.Next(t.Context()); err != nil || e.Seq != 1 {
+				t.Errorf("follower: %d, %v, want 1", e.Seq, err)
+			}
+			if e, ok, err := early.TryNext(t.Context()); ok || err != nil {
+				t.Errorf("a follower sees entry %d before it is acknowledged (%v)", e.Seq, err)
+			}
 			if next == "other" {
 				if ack := mustAppend(t, log, say("other", RoleUser, "z")); ack.Seq != 3 || ack.Duplicate {
 					t.Errorf("the next op: %+v, want seq 3", ack)

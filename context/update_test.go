@@ -1,6 +1,7 @@
 package chatctx
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -77,6 +78,34 @@ func TestUpdateLeavesTheOldItem(t *testing.T) {
 		`{"type":"function_call_output","id":"o","call_id":"1","name":"","output":"x","is_error":true}]`
 	if got := string(mustJSON(t, log.Snapshot().Items)); got != want {
 		t.Errorf("now\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestClone: what is applied to one copy is not seen in the other.
+func TestClone(t *testing.T) {
+	m := func(id, text string) Item { return &Message{ID: id, Role: RoleUser, Content: TextContent(text)} }
+	for _, change := range []Entry{
+		{Seq: 4, Op: OpAppend, Item: m("d", "x")},
+		{Seq: 4, Op: OpUpdate, ItemID: "b", Item: m("b", "changed")},
+		{Seq: 4, Op: OpRemove, ItemID: "a"},
+		{Seq: 4, Op: OpTruncate, Removed: []string{"a", "b"}},
+	} {
+		c := New()
+		for i, id := range []string{"a", "b", "c"} {
+			if err := c.Apply(Entry{Seq: uint64(i + 1), Op: OpAppend, Item: m(id, "x")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, items, want := c.Clone(), c.Items(), Transcript(c.Items())
+		if err := c.Apply(change); err != nil {
+			t.Fatal(err)
+		}
+		if d.Seq() != 3 || Transcript(d.Items()) != want || Transcript(items) != want || d.check() != nil {
+			t.Errorf("%s in the original shows in the copy: %v", change.Op, d.Items())
+		}
+		if err := d.Apply(change); err != nil || !reflect.DeepEqual(c, d) {
+			t.Errorf("%s in both: %v", change.Op, err)
+		}
 	}
 }
 
