@@ -1,0 +1,12 @@
+// What the projectors of context/project send, in the official packages' own types: one exported type is one JSON Schema.
+import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
+import type { ResponseInputItem } from 'openai/resources/responses/responses';
+import type { ConversationItemCreateEvent } from 'openai/resources/realtime/realtime';
+import type { MessageParam, TextBlockParam } from '@anthropic-ai/sdk/resources/messages';
+import type { Content } from '@google/genai';
+
+export type OpenAIChat = ChatCompletionMessageParam[];
+export type OpenAIResponses = ResponseInputItem[];
+export type OpenAIRealtime = ConversationItemCreateEvent[];
+export type Anthropic = { system?: string | TextBlockParam[]; messages: MessageParam[] };
+export type Gemini = { systemInstruction?: Content; contents: Content[] };
