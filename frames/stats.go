@@ -98,7 +98,9 @@ func (t *Track) Stats() TrackStats {
 	if a.active {
 		s.Policy = PolicyFull
 	}
-	s.FPS, s.BitrateBPS = a.meter.rates(now)
+	if s.State != StateEnded && s.State != StateStalled { // nothing arrives then, whatever the last second was like
+		s.FPS, s.BitrateBPS = a.meter.rates(now)
+	}
 	s.Lost, s.PacketDrops, s.Resets = a.seq.lost, a.pdrops, a.resets
 	s.Frames, s.KeyFrames = a.frames, a.keys
 	d := a.fdrops

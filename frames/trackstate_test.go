@@ -79,6 +79,9 @@ func TestBlackStalledAndEndedAreTold(t *testing.T) {
 		p.pos = 0
 		r.play(p, 10)
 		r.stop()
+		if st := r.track.Stats(); st.FPS != 0 || st.BitrateBPS != 0 {
+			t.Errorf("an ended source has %v frames/s and %v bit/s", st.FPS, st.BitrateBPS)
+		}
 		if s := r.track.Stats().State; s != StateEnded {
 			t.Errorf("after Run: %q", s)
 		}
