@@ -223,6 +223,19 @@ func TestPagesOfOtherOriginsAreKeptAway(t *testing.T) {
 	}
 }
 
+func TestDebugStateIsForTheMachineItself(t *testing.T) {
+	g := startGateway(t, func(c *Config) { c.Insecure = true; c.Listen = "0.0.0.0:0" })
+	for remote, want := range map[string]int{"192.0.2.7:1": 403, "127.0.0.1:1": 200, "[::1]:1": 200, "nonsense": 403} {
+		r := httptest.NewRequest("GET", "/debug/sessions", nil)
+		r.RemoteAddr = remote
+		w := httptest.NewRecorder()
+		g.Handler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", remote, w.Code, want)
+		}
+	}
+}
+
 func TestRefusesToServeTheWorldWithoutSayingSo(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:8080", ":8080", "192.0.2.1:80", "[::]:1", "example.org:80", "nonsense"} {
 		_, err := New(Config{Listen: listen, Store: chatctx.NewMemStore()})

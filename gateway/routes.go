@@ -33,7 +33,7 @@ func (s *Server) routes() http.Handler {
 	api("/healthz", map[string]http.HandlerFunc{"GET": func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, map[string]string{"status": "ok"}) }})
 	api("/readyz", map[string]http.HandlerFunc{"GET": s.readyz})
 	api("/metrics", map[string]http.HandlerFunc{"GET": s.metrics.handler().ServeHTTP})
-	api("/debug/sessions", map[string]http.HandlerFunc{"GET": s.debugSessions})
+	api("/debug/sessions", map[string]http.HandlerFunc{"GET": fromLoopback(s.debugSessions)})
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, problem.New(problem.NotFound, "there is nothing at %s", r.URL.Path))
 	})

@@ -82,3 +82,15 @@ func (g *guard) cors(next http.HandlerFunc) http.HandlerFunc {
 		next(w, r)
 	}
 }
+
+// fromLoopback serves what is for the operator on the machine itself, whatever address the gateway listens on.
+func fromLoopback(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+			problem.Write(w, problem.New(problem.Forbidden, "this is served to the gateway's own machine only"))
+			return
+		}
+		next(w, r)
+	}
+}

@@ -57,7 +57,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", gateway.DefaultListen, "`address` of HTTP, host:port; anything but loopback needs --insecure")
 	f.IntVar(&s.udpPort, "udp-port", 0, "UDP `port` of all media, 0 = any free one")
-	f.IntVar(&s.tcpPort, "tcp-port", -1, "ICE-TCP `port` for publishers behind firewalls that block UDP, 0 = any free one, -1 = off")
+	f.IntVar(&s.tcpPort, "tcp-port", 0, "ICE-TCP `port` for publishers behind firewalls that block UDP, 0 = any free one, -1 = off")
 	f.Var(&s.publicIPs, "public-ip", "public `address` to tell publishers in place of this machine's own (1:1 NAT); repeatable")
 	f.BoolVar(&s.denyPrivate, "deny-private", false, "send no media traffic to private addresses (for a gateway on the public internet)")
 	f.Var(&s.origins, "allow-origin", "web `origin` besides our own whose pages may use the API, such as https://app.example; repeatable")
