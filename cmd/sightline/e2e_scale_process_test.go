@@ -3,22 +3,21 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"sightline/cmd/internal/gatewaybench/probe"
 )
 
 // process is the real binary in a process of its own, so that its memory, its files and its goroutines are the gateway's alone.
 type process struct {
 	*served
-	pid int
+	probe probe.Process
 }
 
 // builtGateway builds the binary once for all tests, without the race detector: its memory is what is looked at.
@@ -50,7 +49,6 @@ func serveProcess(t *testing.T, args ...string) *process {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.pid = command.Process.Pid
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGINT)
 		kill := time.AfterFunc(20*time.Second, func() { _ = command.Process.Kill() })
@@ -68,53 +66,25 @@ func serveProcess(t *testing.T, args ...string) *process {
 	if p.URL == "" {
 		t.Fatalf("sightline serve did not say where it serves: %s", p.stderr.tail(4<<10))
 	}
+	p.probe = probe.Process{PID: command.Process.Pid, URL: p.URL}
 	return p
 }
 
-// holdings is what a process holds.
-type holdings struct {
-	resident   int // bytes, VmRSS of proc(5)
-	files      int
-	goroutines int
-}
-
-func (u holdings) String() string {
-	return fmt.Sprintf("%.1f MB, %d files, %d goroutines", float64(u.resident)/(1<<20), u.files, u.goroutines)
-}
-
-func (p *process) holdings() holdings {
+// look reads what the gateway holds.
+func (p *process) look() probe.Holdings {
 	p.t.Helper()
-	u := holdings{resident: p.resident()}
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid))
+	h, err := p.probe.Look(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	u.files = len(files)
-	_, _, metrics := p.call("GET", "/metrics", "", "")
-	for line := range strings.Lines(string(metrics)) {
-		if value, ok := strings.CutPrefix(line, "go_goroutines "); ok {
-			u.goroutines, err = strconv.Atoi(strings.TrimSpace(value))
-		}
-	}
-	if err != nil || u.goroutines == 0 {
-		p.t.Fatalf("no number of goroutines in the metrics: %v", err)
-	}
-	return u
+	return h
 }
 
-// resident is the memory of the process, in bytes; 0 and a failed test when it is gone.
+// resident is the gateway's memory in bytes; 0 and a failed test when it is gone.
 func (p *process) resident() int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
-	if err == nil {
-		for line := range strings.Lines(string(status)) {
-			if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-				kb, err := strconv.Atoi(strings.Fields(value)[0])
-				if err == nil {
-					return kb << 10
-				}
-			}
-		}
+	bytes, err := p.probe.Resident()
+	if err != nil {
+		p.t.Errorf("the gateway's memory cannot be read: %v", err)
 	}
-	p.t.Errorf("the gateway's memory cannot be read: %v", err)
-	return 0
+	return int(bytes)
 }
