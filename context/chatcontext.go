@@ -3,6 +3,7 @@ package chatctx
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // ChatContext is the conversation as the fold of a log's entries: pure and deterministic, so that every replica that has
@@ -20,7 +21,12 @@ type node struct {
 	place    uint64 // rises with each append and stays: where the node is in nodes is found by halving
 	added    uint64 // seq of its append
 	modified uint64 // seq of its last append or update
+	at       int64  // when it was appended, in Unix milliseconds; noTime when a snapshot brought it
+	unnamed  bool   // its author gave no id: the seeds' formats show none either
 }
+
+// noTime is the zero time.Time in Unix milliseconds.
+const noTime = -62135596800000
 
 // New makes an empty ChatContext.
 func New() *ChatContext { return &ChatContext{index: map[string]uint64{}} }
@@ -58,10 +64,20 @@ func (c *ChatContext) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(c.nodes, place, func(n node, place uint64) int { return cmp.Compare(n.place, place) })
 }
 
-func (c *ChatContext) add(item Item, seq uint64) {
+func (c *ChatContext) add(item Item, seq uint64, at int64) {
 	c.last++
 	c.index[item.ItemID()] = c.last
-	c.nodes = append(c.nodes, node{item: item, place: c.last, added: seq, modified: seq})
+	c.nodes = append(c.nodes, node{item: item, place: c.last, added: seq, modified: seq, at: at})
+}
+
+// Placed says when an item was added: the seq of its append, and the time. The time is zero and the seq the snapshot's for an
+// item that came with a snapshot.
+func (c *ChatContext) Placed(id string) (seq uint64, at time.Time, ok bool) {
+	i, ok := c.find(id)
+	if !ok {
+		return 0, time.Time{}, false
+	}
+	return c.nodes[i].added, time.UnixMilli(c.nodes[i].at).UTC(), true
 }
 
 // ItemsFrom is the items whose append has a seq of at least from (inclusive), in order.
@@ -102,7 +118,7 @@ func FromSnapshot(s Snapshot) (*ChatContext, error) {
 		if _, taken := c.index[id]; taken || id == "" {
 			return nil, fail(InvalidArgument, "snapshot.items", "snapshot item %d has the id %q: ids are not empty and occur once", i, id)
 		}
-		c.add(item, s.Seq)
+		c.add(item, s.Seq, noTime)
 	}
 	return c, nil
 }
@@ -131,7 +147,7 @@ func (c *ChatContext) Apply(e Entry) error {
 		if _, taken := c.index[id]; taken || id == "" {
 			return fail(LogDamaged, "item", "entry %d appends item %q: an id is not empty and is not given twice", e.Seq, id)
 		}
-		c.add(e.Item, e.Seq)
+		c.add(e.Item, e.Seq, e.At.UnixMilli())
 	case OpUpdate:
 		i, ok := c.find(e.ItemID)
 		if !ok {

@@ -16,6 +16,10 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
+// RoleTool is the role of a tool's result where it has to look like a message, in ChatMessage: what a tool said is never the
+// caller's words. No *Message has it, and no format of the seeds writes it.
+const RoleTool Role = "tool"
+
 func (r Role) valid() bool {
 	switch r {
 	case RoleSystem, RoleDeveloper, RoleUser, RoleAssistant:
