@@ -31,7 +31,7 @@ async function next(count) {
   return Socket.made[count - 1];
 }
 
-function setUp(t, answer = async () => ({ created_at: 'then' })) {
+function setUp(t, answer = async () => ({})) {
   Socket.made = [];
   const client = new AgentClient({ openSession: () => answer(), socketURL: (id) => `ws://test.invalid/${id}` }, 'console-1', () => 'console-2');
   t.after(() => client.detach());
@@ -42,7 +42,7 @@ function setUp(t, answer = async () => ({ created_at: 'then' })) {
 async function attached(t, seq = 0) {
   const client = setUp(t), socket = await next(1);
   socket.open();
-  socket.say({ type: 'welcome', seq, snapshot: { seq, items: [] } });
+  socket.say({ type: 'welcome', log_id: 'log-1', seq, snapshot: { seq, items: [] } });
   return { client, socket };
 }
 
@@ -51,13 +51,13 @@ async function again(client, count, welcome) {
   client.retryNow();
   const socket = await next(count);
   socket.open();
-  if (welcome) socket.say({ type: 'welcome', replayed: true, ...welcome });
+  if (welcome) socket.say({ type: 'welcome', log_id: 'log-1', replayed: true, ...welcome });
   return socket;
 }
 
 test('the first hello asks for a snapshot, the next resumes after the last entry, nothing comes twice', async (t) => {
   const { client, socket } = await attached(t, 4);
-  assert.equal('resume_from' in socket.sent[0], false);
+  assert.deepEqual(['resume_from' in socket.sent[0], 'log_id' in socket.sent[0]], [false, false]);
   assert.equal(socket.protocol, 'sightline.agent.v1');
   socket.say(entry(5));
   socket.close(1001);
@@ -83,30 +83,29 @@ test('a missing entry makes it resume from what it has', async (t) => {
   assert.deepEqual(ids(client), ['m1', 'm2', 'm3']);
 });
 
-test('a server whose log is shorter than ours is taken as it is', async (t) => {
+test('another log comes as a snapshot and is taken as it is, and is the one to resume from then', async (t) => {
   const { client, socket } = await attached(t);
   socket.say(entry(1));
   socket.say(entry(2));
   socket.close();
-  await again(client, 2, { seq: 0 });
-  const third = await again(client, 3);
-  assert.equal('resume_from' in third.sent[0], false);
-  third.say({ type: 'welcome', seq: 0, snapshot: { seq: 0, items: [] } });
-  third.say(entry(1, 'new'));
+  const second = await again(client, 2);
+  assert.deepEqual([second.sent[0].resume_from, second.sent[0].log_id], [2, 'log-1']);
+  second.say({ type: 'welcome', log_id: 'log-2', seq: 0, replayed: false, snapshot: { seq: 0, items: [] } });
+  second.say(entry(1, 'new'));
   assert.deepEqual(ids(client), ['new']);
+  second.close();
+  const third = await again(client, 3);
+  assert.deepEqual([third.sent[0].resume_from, third.sent[0].log_id], [1, 'log-2']);
 });
 
-test('the same session id with another beginning is another log', async (t) => {
-  let created = 'then';
-  const client = setUp(t, async () => ({ created_at: created }));
-  const first = await next(1);
-  first.open();
-  first.say({ type: 'welcome', seq: 0, snapshot: { seq: 0, items: [] } });
-  first.say(entry(1));
-  created = 'later';
-  first.close();
-  const second = await again(client, 2);
-  assert.equal('resume_from' in second.sent[0], false);
+test('a replay of a log that we do not hold is not believed', async (t) => {
+  const { client, socket } = await attached(t);
+  socket.say(entry(1));
+  socket.close();
+  await again(client, 2, { seq: 1, log_id: 'log-2' });
+  assert.equal(client.state, 'waiting');
+  const third = await again(client, 3);
+  assert.deepEqual(['resume_from' in third.sent[0], 'log_id' in third.sent[0]], [false, false]);
 });
 
 test('an op that was not acknowledged is sent again under the same op_id and settles once', async (t) => {

@@ -38,9 +38,10 @@ test('damaged binary messages are refused with a reason', () => {
   for (const header of ['[]', 'null', '"image"', '{}', '{"type":5}']) assert.throws(() => decodeBinary(message(header)), /no object with a type/);
 });
 
-test('hello carries resume_from only when something was applied, also for 0', () => {
+test('hello carries resume_from and log_id only when something was applied, also for 0', () => {
   assert.equal('resume_from' in hello('a', wantOf(1), undefined), false);
   assert.equal(hello('a', wantOf(1), 0).resume_from, 0);
+  assert.deepEqual([hello('a', wantOf(1), 3, 'log').log_id, 'log_id' in hello('a', wantOf(1), undefined, 'log')], ['log', false], 'the log goes with its seq');
   assert.deepEqual(hello('a', wantOf(2), 9).want.images, [{ source: '*', fps: 2, width: 1024, height: 1024, fit: 'stretch', quality: 75 }]);
 });
 

@@ -1,6 +1,9 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { ServerError, agentCommand, blackTrouble, closeWords, endedTrouble, insecureTrouble, mediaTrouble, policyWords, sentence, serverTrouble, sourceWords } from '../static/js/words.js';
+import {
+  ServerError, agentCommand, blackTrouble, callWords, closeWords, droppedWords, endedTrouble, insecureTrouble, mediaTrouble, policyWords, sentence, serverTrouble, sessionWords,
+  sourceWords, stageWords,
+} from '../static/js/words.js';
 import { readStats } from '../static/js/stats.js';
 
 test('every camera failure has its own words and says what to do', () => {
@@ -26,7 +29,36 @@ test('the detail of a refusal is shown as the server said it', () => {
     assert.match(t.advice, /Exactly this\./, String(status));
   }
   assert.match(serverTrouble(new ServerError(502, null), 'start the call', 'demo').advice, /answered 502/);
+  assert.match(serverTrouble(new ServerError(503, { code: 'draining', detail: 'going' }), 'start the call', 'demo').title, /shutting down/);
   assert.equal(serverTrouble(new TypeError('Failed to fetch'), 'start the call', 'demo').code, 'server-gone');
+});
+
+test('what is no longer confirmed is said to be the past', () => {
+  assert.equal(callWords('live', 'camera', 'demo', true), 'Live: your camera goes to session “demo”.');
+  assert.match(callWords('live', 'screen', 'demo', false), /^Last known: your screen went to session “demo”\. .*not confirm.*screen stays on/);
+  for (const state of ['asking', 'connecting', 'reconnecting']) assert.equal(callWords(state, 'camera', 'demo', false), callWords(state, 'camera', 'demo', true), 'this page itself knows it');
+  assert.deepEqual([callWords('idle', 'camera', '', true), callWords('failed', 'camera', '', true)], ['', '']);
+  const answered = { state: 'live', seq: 4, at: '12:20:33' };
+  assert.equal(sessionWords(answered, true), 'session live · entry 4');
+  assert.equal(sessionWords(answered, false), 'last known, 12:20:33: session live, entry 4');
+  assert.deepEqual([sessionWords(null, true), sessionWords(null, false)], ['', '']);
+});
+
+test('an empty stage names the button as it is called', () => {
+  const stage = (state, more = {}) => stageWords({ state, kind: 'camera', trouble: null, again: true, ...more });
+  assert.deepEqual(stage('idle', { again: false }), { text: 'Nothing is sent yet.', press: 'Start camera', after: ': the browser asks first.' });
+  assert.deepEqual(stage('failed', { trouble: endedTrouble('camera') }), { text: 'The camera went away. Nothing is sent now.', press: 'Start camera again' });
+  assert.deepEqual(stage('failed', { kind: 'screen', trouble: endedTrouble('screen') }), { text: 'Screen sharing was stopped. Nothing is sent now.', press: 'Share screen again' });
+  assert.deepEqual(stage('failed', { trouble: mediaTrouble({ name: 'NotAllowedError' }, 'camera') }), { text: 'Nothing is sent now.', press: 'Start camera again' });
+  assert.equal(stage('failed', { trouble: insecureTrouble({ port: '' }) }).press, '', 'pressing again cannot help');
+  assert.deepEqual(stage('idle'), { text: 'Stopped: nothing is sent now.', press: '' });
+  assert.match(stage('asking').text, /permission/);
+});
+
+test('frames thrown away are counted in words, without a guess why', () => {
+  assert.deepEqual([droppedWords(0), droppedWords(undefined)], ['', '']);
+  assert.match(droppedWords(1), /threw 1 frame of/);
+  assert.match(droppedWords(17), /threw 17 frames of/);
 });
 
 test('source states and decode policies in words', () => {

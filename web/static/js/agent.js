@@ -1,4 +1,4 @@
-// The console as an agent on the native socket (PROTOCOL.md §3): attaches, resumes after a break, sends each op once.
+// The console as an agent on the native socket (PROTOCOL.md §5): attaches, resumes after a break, sends each op once.
 import { Backoff } from './backoff.js';
 import { Conversation } from './conversation.js';
 import { IMAGE_OPTIONS, SUBPROTOCOL, decodeBinary, hello, randomId, wantOf } from './wire.js';
@@ -12,7 +12,7 @@ const WELCOME_MS = 10_000;
  * `reset` (conversation replaced), `entry` {entry, set, removed}, `image` {header, payload, receivedAt}, `source`, `deleted`, `welcome`.
  */
 export class AgentClient extends EventTarget {
-  #api; #socket = null; #run = 0; #timer = 0; #slow = 0; #backoff = new Backoff(); #ops = new Map(); #requests = new Map(); #synced = false; #created;
+  #api; #socket = null; #run = 0; #timer = 0; #slow = 0; #backoff = new Backoff(); #ops = new Map(); #requests = new Map(); #synced = false; #logId = '';
 
   constructor(api, agentId, freshId) {
     super();
@@ -86,10 +86,7 @@ export class AgentClient extends EventTarget {
     const run = ++this.#run;
     this.#set('attaching', this.trouble);
     try {
-      const { created_at: created } = await this.#api.openSession(this.session);
-      if (run !== this.#run) return;
-      if (created !== this.#created) this.#synced = false; // same id, another log: our seq means nothing in it
-      this.#created = created;
+      await this.#api.openSession(this.session);
     } catch (error) {
       if (run !== this.#run) return;
       const known = error instanceof ServerError && [404, 405].includes(error.status); // opened by publishing only: the socket decides
@@ -100,7 +97,7 @@ export class AgentClient extends EventTarget {
     socket.binaryType = 'arraybuffer';
     let welcomed = false;
     this.#slow = setTimeout(() => socket.close(), WELCOME_MS);
-    socket.onopen = () => this.#send(hello(this.agentId, wantOf(this.fps), this.#synced ? this.conversation.seq : undefined));
+    socket.onopen = () => this.#send(hello(this.agentId, wantOf(this.fps), this.#synced ? this.conversation.seq : undefined, this.#logId));
     socket.onmessage = (e) => {
       if (run !== this.#run) return;
       if (typeof e.data !== 'string') return this.#binary(e.data);
@@ -131,13 +128,12 @@ export class AgentClient extends EventTarget {
     if (m.snapshot) {
       this.conversation.reset(m.snapshot);
       this.#emit('reset');
-    } else if (!this.#synced || (m.seq ?? 0) < this.conversation.seq) {
-      const lost = this.#synced; // the server's log is shorter than what we saw: it started anew
-      this.conversation.reset();
-      this.#emit('reset');
-      if (lost) { this.#synced = false; return this.#socket.close(); }
+    } else if (!this.#synced || m.log_id !== this.#logId) { // no replay of what we have: begin again from a snapshot
+      this.#synced = false;
+      return this.#socket.close();
     }
     this.#synced = true;
+    this.#logId = m.log_id ?? '';
     this.#backoff.reset();
     this.#set('attached');
     this.#emit('welcome', m);

@@ -1,4 +1,4 @@
-// The fold of the session's log into the list of items (PROTOCOL.md §7), pure: no page, no socket.
+// The fold of the session's log into the list of items (PROTOCOL.md §6), pure: no page, no socket.
 
 /** One session's conversation as far as this console has applied it. `seq` is the last entry applied. */
 export class Conversation {

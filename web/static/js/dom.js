@@ -19,9 +19,9 @@ export function setTone(node, tone) {
   if (node.dataset.tone !== tone) node.dataset.tone = tone;
 }
 
-/** A term with its figure, for a <dl>. */
-export function figure(term, value, long) {
-  return el('div', long ? { class: 'long' } : {}, el('dt', {}, term), el('dd', {}, value));
+/** A term with its figure, for a <dl>; `title` says what it counts, where the term does not. */
+export function figure(term, value, title, long) {
+  return el('div', { class: long && 'long', title: title || undefined }, el('dt', {}, term), el('dd', {}, value));
 }
 
 /** Plays a one-off animation class again. */

@@ -7,7 +7,7 @@ import { TalkView } from './view-talk.js';
 import { drawLink } from './view-link.js';
 import { Publisher } from './whip.js';
 import { randomId, validSession } from './wire.js';
-import { ServerError, agentCommand, blackTrouble } from './words.js';
+import { ServerError, agentCommand, blackTrouble, callWords, stageWords } from './words.js';
 
 const POLL_MS = 1000, TICK_MS = 250;
 
@@ -16,7 +16,8 @@ const agent = new AgentClient(api, tabId(), () => tabId(true));
 const publisher = new Publisher(api);
 const image = new ImageView();
 const talk = new TalkView(loadBlob, () => agent.agentId);
-const page = { detail: null, stats: undefined, serverOk: true, misses: 0, pollError: null };
+// `sure` is false from the moment that socket or poll fail until the server answers again; `answered` is its last answer.
+const page = { detail: null, stats: undefined, serverOk: true, sure: true, misses: 0, pollError: null, answered: null };
 
 // Stable for the tab's life, also over a reload.
 function tabId(fresh = false) {
@@ -43,7 +44,7 @@ async function loadBlob(path) {
 /* Session */
 
 function useSession(id) {
-  page.detail = null;
+  Object.assign(page, { detail: null, answered: null });
   image.clear();
   agent.attach(id);
   const url = new URL(window.location.href);
@@ -91,24 +92,29 @@ function wirePublisher() {
 
 function drawPublisher() {
   const { state, active, kind } = publisher;
+  const before = document.activeElement, ours = [$('start-camera'), $('share-screen'), $('stop')];
   $('start-camera').hidden = $('share-screen').hidden = active;
   $('stop').hidden = !active;
   $('session-id').readOnly = active;
   $('session-id').title = active ? 'Stop first to change the session' : '';
+  if (ours.includes(before) && before.hidden) $(active ? 'stop' : 'start-camera').focus(); // a hidden button keeps no focus
   $('send-mic').disabled = active;
   const video = $('local-video');
   if (video.srcObject !== publisher.stream) video.srcObject = publisher.stream;
   video.hidden = !publisher.stream;
   $('camera-empty').hidden = Boolean(publisher.stream);
-  setText($('start-camera'), state === 'failed' ? 'Start camera again' : 'Start camera');
-  const thing = kind === 'screen' ? 'screen' : 'camera';
-  const words = {
-    idle: '', asking: `The browser asks whether this page may use the ${thing}.`,
-    connecting: 'Connecting to the gateway…', live: `Live: your ${thing} goes to session “${publisher.session}”.`,
-    reconnecting: 'The call broke. It comes back by itself, in the same session.', failed: '' };
-  setText($('publish-state'), words[state] ?? '');
+  setText($('start-camera'), state === 'failed' && kind === 'camera' ? 'Start camera again' : 'Start camera');
+  setText($('share-screen'), state === 'failed' && kind === 'screen' ? 'Share screen again' : 'Share screen');
+  drawStage();
   drawNotices();
   draw();
+}
+
+function drawStage() {
+  const { text, press, after = '.' } = stageWords({ state: publisher.state, kind: publisher.kind, trouble: publisher.trouble, again: Boolean(publisher.session) });
+  if ($('camera-empty').drawn === text + press) return;
+  $('camera-empty').drawn = text + press;
+  $('camera-empty').replaceChildren(text, ...(press ? [' Press ', el('b', {}, press), after] : []));
 }
 
 /* Notices: what is wrong and what to do */
@@ -123,13 +129,15 @@ function drawNotices() {
   const key = JSON.stringify(list.map(({ code, title, advice }) => [code, title, advice]));
   if ($('notices').drawn === key) return;
   $('notices').drawn = key;
+  const focused = $('notices').contains(document.activeElement);
   $('notices').replaceChildren(...list.map(notice));
+  if (focused) ($('notices').querySelector('button') ?? $('notices')).focus(); // a notice that goes leaves the focus where it was
 }
 
 function notice({ code, title, advice, act, soft }) {
   const button = act && el('button', { type: 'button' }, 'Try now');
   button?.addEventListener('click', act);
-  return el('div', { class: `notice ${soft ? '' : 'bad'}`, 'data-code': code }, el('p', {}, el('b', {}, soft ? title : `${title}.`), advice), button);
+  return el('div', { class: `notice ${soft ? '' : 'bad'}`, 'data-code': code }, el('p', {}, el('b', {}, soft ? title : `${title}.`), ' ', advice), button);
 }
 
 /* Images */
@@ -150,8 +158,7 @@ async function ask(attach) {
   say('image-said', attach ? 'Asking for an image for the conversation…' : 'Asking for an image…');
   try {
     const { header } = await agent.requestImage({ source, attach });
-    const what = `Image ${header.seq} of ${header.source}, ${header.age_ms} ms old when it came`;
-    say('image-said', attach ? `${what}; it is in the conversation.` : `${what}.`);
+    say('image-said', `${attach ? 'Attached: image' : 'Image'} ${header.seq} of ${header.source}, ${header.age_ms} ms old when it came.`);
   } catch (error) {
     const help = page.detail?.sources?.some((s) => s.state !== 'ended') ? 'Press again to retry.' : 'Start a camera or share a screen first.';
     say('image-said', `No image: ${error.message}. ${help}`, 'bad');
@@ -213,6 +220,7 @@ async function poll() {
     const [detail, stats] = await Promise.all([api.session(session), publisher.stats()]);
     if (session !== agent.session) return;
     answered({ detail, stats });
+    if (!detail.publisher) publisher.check(); // a call that we hold for live and the server does not
   } catch (error) {
     if (session !== agent.session) return;
     missed(error);
@@ -223,8 +231,9 @@ async function poll() {
 
 // An answer after a silence: whoever waits need not wait any longer.
 function answered(news) {
-  const back = !page.serverOk;
-  Object.assign(page, { serverOk: true, misses: 0, pollError: null }, news);
+  const back = !page.serverOk, { detail } = news;
+  Object.assign(page, { serverOk: true, sure: true, misses: 0, pollError: null }, news);
+  page.answered = detail && { state: detail.state, seq: detail.seq, at: new Date().toLocaleTimeString() };
   if (!back) return;
   if (agent.state === 'waiting') agent.retryNow();
   publisher.retryNow();
@@ -234,6 +243,7 @@ function answered(news) {
 function missed(error) {
   if (error instanceof ServerError) return answered({ detail: null });
   page.misses++;
+  page.sure = false;
   if (page.misses < 2) return undefined;
   Object.assign(page, { serverOk: false, detail: null, stats: undefined });
   page.pollError = { code: 'server-gone', title: 'The server does not answer', advice: 'Is it still running? The page keeps trying and goes on by itself when it is back.' };
@@ -241,20 +251,26 @@ function missed(error) {
 }
 
 function draw() {
-  drawLink({ publisher, agent, stats: page.stats, detail: page.detail, lastImage: image.last, meId: agent.agentId, serverOk: page.serverOk });
+  const { stats, detail, serverOk, sure, answered: said } = page;
+  drawLink({ publisher, agent, stats, detail, lastImage: image.last, meId: agent.agentId, serverOk, sure, answered: said });
+  setText($('publish-state'), callWords(publisher.state, publisher.kind, publisher.session, sure));
   const waiting = publisher.state === 'live' && !image.last;
   setText($('view-empty'), waiting ? 'Connected; waiting for the first image…' : 'The first image comes when a camera or screen is live.');
 }
 
 function tick() {
-  image.tick(performance.now());
+  const source = page.detail?.sources?.find((s) => s.name === image.last?.header.source);
+  image.tick(performance.now(), ['ended', 'stalled'].includes(source?.state));
   if (publisher.state === 'reconnecting' || agent.state === 'waiting') draw(); // the countdown
 }
 
 function wireAgent() {
   let broken = false;
   agent.addEventListener('change', () => {
-    if (agent.state === 'waiting') broken = true;
+    if (agent.state === 'waiting') {
+      if (!broken) { page.sure = false; poll(); } // is it the server, or this socket alone?
+      broken = true;
+    }
     if (agent.state === 'attached' && broken) { broken = false; publisher.check(); publisher.retryNow(); poll(); }
     $('ask-image').disabled = $('attach-image').disabled = agent.state !== 'attached';
     drawNotices();

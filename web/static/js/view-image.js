@@ -25,6 +25,7 @@ export class ImageView {
     this.canvas.setAttribute('aria-label', 'No image yet');
     $('view-empty').hidden = false;
     $('save-image').disabled = true;
+    $('view-stage').classList.remove('stale');
     this.tick(performance.now());
   }
 
@@ -47,12 +48,18 @@ export class ImageView {
     if (asked) replay($('view-stage'), 'flash');
   }
 
-  /** Writes what changes by itself: age, rate. */
-  tick(at) {
+  /** Writes what changes by itself: age, rate, whether the image is still of now. `over` says that its source gives no more. */
+  tick(at, over = false) {
     const last = this.last, age = last ? this.ageAt(at) : NaN;
     setText($('fig-age'), durationText(age));
     setText($('fig-rate'), last ? rateText(this.meter.rate(at)) : '–');
-    $('view-stage').classList.toggle('stale', age > Math.max(3000, (STALE_FACTOR * 1000) / this.fps));
+    const stale = Boolean(last) && (over || age > Math.max(3000, (STALE_FACTOR * 1000) / this.fps));
+    if (stale !== !$('view-stale').hidden) {
+      $('view-stage').classList.toggle('stale', stale);
+      $('view-stale').hidden = !stale;
+      if (last) this.#name(stale);
+    }
+    if (stale) setText($('view-stale'), `Last image, ${durationText(age)} old`);
     if (!last) for (const id of ['fig-size', 'fig-bytes', 'fig-latency', 'fig-superseded']) setText($(id), '–');
     if (!last) this.#history();
   }
@@ -80,7 +87,7 @@ export class ImageView {
     if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
     this.canvas.getContext('2d').drawImage(bitmap, 0, 0);
     bitmap.close();
-    this.canvas.setAttribute('aria-label', `Image ${header.seq} of ${header.source}, ${width} by ${height}`);
+    this.#name(false);
     $('view-empty').hidden = true;
     $('save-image').disabled = false;
     setText($('fig-size'), sizeText(width, height));
@@ -92,6 +99,11 @@ export class ImageView {
     replay(document.querySelector('#hop-agents .lamp'), 'beat');
   }
 
+  #name(stale) {
+    const { header, width, height } = this.last;
+    this.canvas.setAttribute('aria-label', `${stale ? 'Last image, no longer of now: image' : 'Image'} ${header.seq} of ${header.source}, ${width} by ${height}`);
+  }
+
   #history() {
     const { line, area, max } = sparkPath(this.latencies.values, 120, 24, HISTORY, 50);
     $('spark-line').setAttribute('d', line);
@@ -99,7 +111,7 @@ export class ImageView {
     const p50 = this.latencies.quantile(0.5), worst = this.latencies.quantile(1);
     const note = p50 === undefined ? '' : `median ${durationText(p50)}, most ${durationText(worst)}`;
     setText($('spark-note'), note);
-    $('spark').setAttribute('aria-label', note ? `Latency of the last ${this.latencies.values.length} images: ${note}; scale to ${durationText(max)}` : 'No latency measured yet');
+    $('spark').setAttribute('aria-label', note ? `Age when sent of the last ${this.latencies.values.length} images: ${note}; scale to ${durationText(max)}` : 'No age measured yet');
   }
 
   #know(source) {

@@ -1,22 +1,24 @@
 // The state of the link: the four hops on top, the sources and the agents below.
 import { $, el, figure, setText, setTone } from './dom.js';
 import { bitrateText, countText, durationText, shareText, sizeText, rateText } from './figures.js';
-import { policyWords, sourceWords } from './words.js';
+import { droppedWords, policyWords, sessionWords, sourceWords } from './words.js';
 
-/** Draws from `now`: {publisher, agent, stats, detail (the session's state or null), lastImage, meId, serverOk}. */
+/** Draws from `now`: {publisher, agent, stats, detail (the session's state or null), lastImage, meId, serverOk, sure, answered}; see `page` in main.js. */
 export function drawLink(now) {
   const sources = now.detail?.sources ?? [];
   drawSourceHop(now, sources);
   drawLinkHop(now, sources);
   drawGatewayHop(now, sources);
-  if (!now.serverOk) { // what was last known stays below; the hops say that it is old
+  setText($('session-state'), sessionWords(now.answered, now.sure));
+  for (const id of ['sources-known', 'agents-known']) setText($(id), now.sure || !now.answered ? '' : 'last known');
+  $('desk').classList.toggle('old', !now.sure);
+  if (!now.sure) { // what was last known stays below, and says so
     hop('agents', 'off', 'not known', []);
     return;
   }
   drawAgents(now);
   drawSources(sources);
   setTone($('view-stage'), sources.some((s) => s.state === 'black') ? 'warn' : '');
-  setText($('session-state'), now.detail ? `session ${now.detail.state} · entry ${now.detail.seq}` : '');
 }
 
 function hop(name, tone, state, figures) {
@@ -26,7 +28,7 @@ function hop(name, tone, state, figures) {
 }
 
 // The page's own picture first: what it sends; else what somebody else publishes into the session.
-function drawSourceHop({ publisher, stats, detail }, sources) {
+function drawSourceHop({ publisher, detail, sure }, sources) {
   const seen = sources.find((s) => s.state !== 'ended');
   if (publisher.active) {
     const settings = publisher.stream?.getVideoTracks()[0]?.getSettings() ?? {};
@@ -36,6 +38,7 @@ function drawSourceHop({ publisher, stats, detail }, sources) {
     if (publisher.state === 'live' && seen && ['black', 'stalled'].includes(seen.state)) return hop('camera', 'warn', said(seen, publisher.kind), figures);
     return hop('camera', publisher.stream ? 'good' : 'wait', publisher.kind === 'screen' ? 'screen on' : 'camera on', figures);
   }
+  if (!sure && publisher.state !== 'failed') return hop('camera', 'off', 'not known', []);
   if (seen && detail?.state !== 'ended') {
     return hop('camera', sourceWords(seen.state, seen.name).tone, `${seen.name} from elsewhere, ${said(seen)}`, []);
   }
@@ -47,8 +50,8 @@ function said(source, kind = source.name) {
   return note ? `${word}: ${note}` : word;
 }
 
-function drawLinkHop({ publisher, stats, serverOk }, sources) {
-  if (publisher.state === 'live' && !serverOk) return hop('link', 'warn', 'not confirmed', []);
+function drawLinkHop({ publisher, stats, sure }, sources) {
+  if (publisher.state === 'live' && !sure) return hop('link', 'warn', 'not confirmed', []);
   switch (publisher.state) {
     case 'live': {
       const s = stats ?? {};
@@ -60,6 +63,7 @@ function drawLinkHop({ publisher, stats, serverOk }, sources) {
     case 'reconnecting': return hop('link', 'bad', 'reconnecting', [countdown(publisher.retryAt)]);
     default: {
       const other = sources.find((s) => s.state !== 'ended');
+      if (!sure) return hop('link', 'off', 'not known', []);
       if (!other) return hop('link', 'off', 'no call', []);
       return hop('link', other.state === 'stalled' ? 'warn' : 'good', 'call of another publisher', [other.codec, sizeText(other.width, other.height), bitrateText(other.bitrate_bps)].filter((f) => f !== '–'));
     }
@@ -88,7 +92,7 @@ function drawAgents({ detail, meId, lastImage, agent }) {
   const others = agents.filter((a) => a.agent_id !== meId);
   const attached = agent.state === 'attached';
   const latency = lastImage ? `image after ${durationText(lastImage.header.age_ms)}` : 'no image yet';
-  hop('agents', others.length ? 'good' : 'off', others.length ? `${others.length} attached` : 'none but this console', [attached ? latency : '']);
+  hop('agents', others.length ? 'good' : 'off', others.length ? `${others.length} attached` : 'none attached', [attached ? latency : '']);
   $('agents-empty').hidden = others.length > 0;
   const list = [...others, ...agents.filter((a) => a.agent_id === meId)];
   fill($('agents'), list.map((a) => [a.agent_id, a.connected, a.seq, a.images_superseded]), () => list.map((a) => el('li', {},
@@ -96,18 +100,46 @@ function drawAgents({ detail, meId, lastImage, agent }) {
     el('span', {}, `at entry ${countText(a.seq)}`), el('span', {}, `${countText(a.images_superseded)} images superseded`))));
 }
 
+const FIGURES = [
+  ['Codec', (s) => s.codec || '–'],
+  ['Picture', (s) => sizeText(s.width, s.height)],
+  ['Frames / s', (s) => rateText(s.fps)],
+  ['Bitrate', (s) => bitrateText(s.bitrate_bps)],
+  ['Decode policy', (s) => policyWords(s.policy), '', true],
+  ['Newest', (s) => (Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old` : '–'), 'How old the newest image is'],
+  ['Lost', (s) => countText(s.lost), 'Packets that never arrived'],
+  ['Decoded', (s) => countText(s.decoded), 'Pictures made of frames'],
+  ['Delivered', (s) => countText(s.delivered), 'Images given out'],
+  ['Superseded', (s) => countText(s.superseded), 'Images replaced by newer ones before anybody took them'],
+  ['Dropped', (s) => countText(s.dropped), 'Frames that the gateway threw away'],
+];
+
+// Written in place: what a person has selected, focused or is being read stays.
 function drawSources(sources) {
   $('sources-empty').hidden = sources.length > 0;
-  fill($('sources'), sources, () => sources.map((s) => {
-    const { tone } = sourceWords(s.state, s.name);
-    return el('div', { class: 'source', 'data-tone': tone, 'data-source': s.name, 'data-state': s.state },
-      el('h3', {}, `${s.name} `, el('span', {}, said(s).replace(`${s.name} is `, ''))),
-      el('dl', { class: 'grid' },
-        figure('Codec', s.codec || '–'), figure('Picture', sizeText(s.width, s.height)), figure('Frames / s', rateText(s.fps)), figure('Bitrate', bitrateText(s.bitrate_bps)), figure('Lost', countText(s.lost)),
-        figure('Decode policy', `${policyWords(s.policy)}`, true), figure('Newest picture', Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old` : '–', true),
-        figure('Decoded', countText(s.decoded)), figure('Delivered', countText(s.delivered)), figure('Superseded', countText(s.superseded)),
-        figure('Dropped', countText(s.dropped))));
-  }));
+  const known = new Map([...$('sources').children].map((node) => [node.dataset.source, node]));
+  for (const s of sources) {
+    const node = known.get(s.name) ?? $('sources').appendChild(sourceNode(s.name));
+    known.delete(s.name);
+    drawSource(node, s);
+  }
+  for (const node of known.values()) node.remove();
+}
+
+function sourceNode(name) {
+  return el('div', { class: 'source', 'data-source': name }, el('h3', {}, `${name} `, el('span', {})),
+    el('dl', { class: 'grid' }, ...FIGURES.map(([term, , title, long]) => figure(term, '', title, long))),
+    el('p', { class: 'said dropped', hidden: true }, el('span', {}), ' ', el('a', { href: '/debug/sessions', target: '_blank', rel: 'noopener' }, 'Counts by cause'), ' (FrameDrops).'));
+}
+
+function drawSource(node, s) {
+  setTone(node, sourceWords(s.state, s.name).tone);
+  node.dataset.state = s.state;
+  setText(node.querySelector('h3 span'), said(s).replace(`${s.name} is `, ''));
+  node.querySelectorAll('dd').forEach((dd, i) => setText(dd, FIGURES[i][1](s)));
+  const dropped = droppedWords(s.dropped);
+  node.querySelector('.dropped').hidden = !dropped;
+  setText(node.querySelector('.dropped span'), dropped);
 }
 
 // Draws anew only when the data changed.

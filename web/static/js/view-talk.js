@@ -57,10 +57,10 @@ export class TalkView {
 
   #message(item, about) {
     const author = item.agent_id || about?.author || '';
-    const who = author && author === this.me() ? `${author}, this console` : author;
+    const mine = author && author === this.me();
     const at = about?.at ? new Date(about.at) : null;
     const node = el('article', { class: `item ${item.role}`, 'data-role': item.role },
-      el('header', {}, el('b', {}, roleWord(item.role)), who && el('span', {}, who),
+      el('header', {}, el('b', {}, roleWord(item.role)), author && el('span', { title: author }, mine ? 'this console' : author),
         at && !Number.isNaN(at.getTime()) && el('time', { datetime: about.at, title: at.toLocaleString() }, at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', second: '2-digit' }))));
     const text = textOf(item);
     if (text) node.append(el('div', { class: 'text' }, text));

@@ -1,4 +1,4 @@
-// The native agent socket's wire (PROTOCOL.md §3), pure: bytes and strings in, values out.
+// The native agent socket's wire (PROTOCOL.md §5), pure: bytes and strings in, values out.
 
 export const SUBPROTOCOL = 'sightline.agent.v1';
 
@@ -26,10 +26,11 @@ export function wantOf(fps) {
 
 export const IMAGE_OPTIONS = Object.freeze({ width: 1024, height: 1024, fit: 'stretch', quality: 75 });
 
-/** The first message. `resumeFrom` is the last seq applied; undefined asks for a snapshot. */
-export function hello(agentId, want, resumeFrom) {
+/** The first message. `resumeFrom` is the last seq applied of the log `logId`; undefined asks for a snapshot. */
+export function hello(agentId, want, resumeFrom, logId) {
   const message = { type: 'hello', agent_id: agentId, want };
   if (resumeFrom !== undefined) message.resume_from = resumeFrom;
+  if (resumeFrom !== undefined && logId) message.log_id = logId;
   return message;
 }
 

@@ -38,8 +38,8 @@ export function insecureTrouble(location) {
 /** The picture's track ended by itself. */
 export function endedTrouble(kind) {
   return kind === 'screen'
-    ? trouble('screen-ended', 'Screen sharing was stopped', 'The call has ended. Press Share screen or Start camera to go on in the same session.')
-    : trouble('unplugged', 'The camera went away', 'It was unplugged, switched off, or its permission was taken back. Plug it in and press Start camera to go on in the same session.');
+    ? trouble('screen-ended', 'Screen sharing was stopped', 'The call has ended. Press Share screen again or Start camera to go on in the same session.')
+    : trouble('unplugged', 'The camera went away', 'It was unplugged, switched off, or its permission was taken back. Plug it in and press Start camera again to go on in the same session.');
 }
 
 /** An answer of the server that refuses something: problem JSON or not. */
@@ -70,6 +70,7 @@ export function serverTrouble(error, doing, session) {
       return trouble('busy', error.code === 'already_publishing' || error.code === '' ? `Session “${session}” is already publishing elsewhere` : `The server would not ${doing}`, `${said} Stop the other page or program, or choose another session id above.`);
     case 429:
     case 503:
+      if (error.code === 'draining') return trouble('draining', 'The server is shutting down', 'The page keeps trying and goes on by itself when it is back.');
       return trouble('overloaded', 'The server is too busy now', said);
     default:
       return trouble('refused', `The server would not ${doing}`, said);
@@ -113,6 +114,41 @@ export function policyWords(policy) {
   const names = { keyframe: 'key frames on demand', temporal: 'base layer only', full: 'every frame', auto: 'chosen automatically', idle: 'idle, nobody watches', none: 'idle, nobody watches' };
   for (const part of p.split(/[^a-z]+/).reverse()) if (names[part]) return names[part];
   return p || '–';
+}
+
+/** What the page says of its own call. `sure` is false when socket or poll say that the server is gone: only the past is known then. */
+export function callWords(state, kind, session, sure) {
+  switch (state) {
+    case 'asking': return `The browser asks whether this page may use the ${kind}.`;
+    case 'connecting': return 'Connecting to the gateway…';
+    case 'live': return sure ? `Live: your ${kind} goes to session “${session}”.` : `Last known: your ${kind} went to session “${session}”. The server does not confirm it now; the ${kind} stays on.`;
+    case 'reconnecting': return 'The call broke. It comes back by itself, in the same session.';
+    default: return '';
+  }
+}
+
+/** What stands in the place of the own picture: {text, press, after}, `press` being the button to press or empty. `again` is false before the first call. */
+export function stageWords({ state, kind, trouble, again }) {
+  const press = kind === 'screen' ? 'Share screen again' : 'Start camera again';
+  if (state === 'asking') return { text: `Waiting for your permission to use the ${kind}.`, press: '' };
+  if (state === 'failed') {
+    const lead = { unplugged: 'The camera went away.', 'screen-ended': 'Screen sharing was stopped.' }[trouble?.code] ?? '';
+    return { text: `${lead} Nothing is sent now.`.trim(), press: trouble?.retry === false ? '' : press };
+  }
+  if (again) return { text: 'Stopped: nothing is sent now.', press: '' };
+  return { text: 'Nothing is sent yet.', press: 'Start camera', after: ': the browser asks first.' };
+}
+
+/** The session in the page's head. `answered` is the server's last answer: {state, seq, at (a time of day as text)}. */
+export function sessionWords(answered, sure) {
+  if (!answered) return '';
+  const { state, seq, at } = answered;
+  return sure ? `session ${state} · entry ${seq}` : `last known, ${at}: session ${state}, entry ${seq}`;
+}
+
+/** Frames that the gateway threw away; it counts why, this sentence does not guess. */
+export function droppedWords(n) {
+  return n > 0 ? `The gateway threw ${n} ${n === 1 ? 'frame' : 'frames'} of this call away.` : '';
 }
 
 /** The socket's close code for people. */
