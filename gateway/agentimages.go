@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -103,8 +102,7 @@ func (f *imageFeeds) close() {
 
 // writeNewest sends the newest image of each source that has one.
 func (f *imageFeeds) writeNewest() error {
-	for _, src := range slices.Collect(maps.Keys(f.feeds)) {
-		feed := f.feeds[src]
+	for _, feed := range f.feeds {
 		img, superseded, ok := feed.sub.Take()
 		if !ok {
 			continue

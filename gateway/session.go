@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	chatctx "sightline/context"
 	"sightline/frames"
 	"sightline/gateway/problem"
@@ -192,21 +190,6 @@ func (s *Session) append(ctx context.Context, author string, op chatctx.Op) (cha
 	ack, err := s.log.Append(ctx, chatctx.Origin{Author: author, At: start}, op)
 	s.shared.metrics.appended(time.Since(start), err)
 	return ack, contextProblem(err)
-}
-
-// AppendMessage records text as said by role, in the name of author.
-func (s *Session) AppendMessage(ctx context.Context, author string, role chatctx.Role, text string) (chatctx.Ack, error) {
-	return s.append(ctx, author, chatctx.Op{
-		ID: uuid.NewString(), Kind: chatctx.OpAppend,
-		Item: &chatctx.Message{Role: role, Content: chatctx.TextContent(text), AgentID: agentIDFor(role, author)},
-	})
-}
-
-func agentIDFor(role chatctx.Role, author string) string {
-	if role == chatctx.RoleAssistant {
-		return author
-	}
-	return ""
 }
 
 func endedProblem(id string) error {
