@@ -33,7 +33,7 @@
 //     two ids never become one.
 //  13. Arguments are a JSON object, whatever the model wrote: else they are wrapped as {"value": …} or {"text": "…"}.
 //  14. Anthropic and Gemini: the first message is the user's, and so is the last; consecutive ones of one role are one
-//      (Gemini's answers to calls stand alone).
+//     (Gemini's answers to calls stand alone).
 //  15. Same input, same output, byte for byte.
 //  16. Seed: bounded, and nothing in the record can end it, begin a line of it or pose as an instruction: each text is one JSON
 //     string on a line that begins with our label.

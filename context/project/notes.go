@@ -58,19 +58,25 @@ func quote(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 2)
 	b.WriteByte('"')
-	from := 0
-	for i, r := range s {
-		esc := escape(r)
-		if esc == "" {
-			continue
-		}
-		b.WriteString(s[from:i])
-		b.WriteString(esc)
-		from = i + utf8.RuneLen(r)
-	}
-	b.WriteString(s[from:])
+	writeEscaped(&b, s, true)
 	b.WriteByte('"')
 	return b.String()
+}
+
+// writeEscaped writes s with its escapes; without quotes, the two characters that JSON itself is made of stay as they are.
+func writeEscaped(b *strings.Builder, s string, quotes bool) {
+	from := 0
+	for i, r := range s {
+		if !quotes && (r == '"' || r == '\\') {
+			continue
+		}
+		if esc := escape(r); esc != "" {
+			b.WriteString(s[from:i])
+			b.WriteString(esc)
+			from = i + utf8.RuneLen(r)
+		}
+	}
+	b.WriteString(s[from:])
 }
 
 // escape is how JSON writes r in a string; "" when r stands for itself.

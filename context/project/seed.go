@@ -145,9 +145,7 @@ unanswered:
 		m, ok := item.(*chatctx.Message)
 		switch {
 		case !ok || m.Role != chatctx.RoleUser:
-			if i < end || !ok {
-				talk = append(talk, item)
-			}
+			talk = append(talk, item)
 		case i >= end:
 			apart = append(apart, item)
 			take(m.Content, o, left)

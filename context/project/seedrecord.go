@@ -205,10 +205,7 @@ func flat(object string) string {
 		return quote(object)
 	}
 	text, _ := clean(b.String())
-	return strings.Map(func(r rune) rune {
-		if r != '"' && r != '\\' && escape(r) != "" {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
+	var out strings.Builder
+	writeEscaped(&out, text, false)
+	return out.String()
 }
