@@ -40,7 +40,7 @@ func TestE2EThousandSessionsLeaveNothing(t *testing.T) {
 		return now.Goroutines <= empty.Goroutines+10, now.String()
 	})
 	before := s.look()
-	sessions := thousandSessions - 100
+	const sessions = 900
 	images, took := load("session", sessions)
 	var after = before
 	await(t, 20*time.Second, "goroutines and files are what they were", func() (bool, string) {

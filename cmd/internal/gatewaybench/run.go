@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"sightline/cmd/internal/gatewaybench/probe"
+	"sightline/cmd/internal/whipclient"
+)
+
+const usage = `gatewaybench measures a running gateway and prints Markdown tables. It needs the gateway's process id, to read what it costs:
+
+  sightline serve --listen 127.0.0.1:8099 --retention 1ms --log-level error &
+  gatewaybench --url http://127.0.0.1:8099 --pid $!
+
+Run it from the module's root; it takes about two minutes. Flags:
+`
+
+type bench struct {
+	gateway          probe.Process
+	seconds          time.Duration // of each steady load
+	watched, unwatch *whipclient.Clip
+	sessions         int   // opened and closed
+	empty            int64 // the gateway's memory before anything, bytes
+	out              io.Writer
+}
+
+type part struct {
+	name string
+	run  func(*bench, context.Context) error
+}
+
+// parts are measured in this order: what leaves the heap large comes last.
+var parts = []part{
+	{"idle", (*bench).idle},
+	{"images", (*bench).images},
+	{"churn", (*bench).churn},
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	b := &bench{out: stdout}
+	var watched, unwatched, only string
+	f := flag.NewFlagSet("gatewaybench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() { fmt.Fprint(stderr, usage); f.PrintDefaults() }
+	f.StringVar(&b.gateway.URL, "url", "http://127.0.0.1:8080", "the gateway's `URL`")
+	f.IntVar(&b.gateway.PID, "pid", 0, "its process `id`")
+	f.DurationVar(&b.seconds, "duration", 10*time.Second, "how long each steady load is measured")
+	f.StringVar(&watched, "clip", "frames/testdata/face480_90.vp8.ivf", "IVF `file` of calls that are watched")
+	f.StringVar(&unwatched, "clip-unwatched", "scripts/bench.d/media/cam720.vp8.ivf", "IVF `file` of calls that nobody watches")
+	f.IntVar(&b.sessions, "sessions", 1000, "sessions to open and close")
+	f.StringVar(&only, "only", "", "comma-separated `parts`: idle, images, churn; empty = all")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	err := b.load(watched, unwatched)
+	if err == nil {
+		err = b.measure(ctx, only)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err != nil {
+		fmt.Fprintln(stderr, "gatewaybench:", err)
+		return 1
+	}
+	return 0
+}
+
+func (b *bench) load(watched, unwatched string) (err error) {
+	if b.gateway.PID <= 0 {
+		return errors.New("--pid is needed: the gateway's process id")
+	}
+	if b.watched, err = readClip(watched); err != nil {
+		return err
+	}
+	b.unwatch, err = readClip(unwatched)
+	return err
+}
+
+func readClip(name string) (*whipclient.Clip, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return whipclient.ReadIVF(name, file)
+}
+
+func (b *bench) measure(ctx context.Context, only string) error {
+	wanted := strings.Split(only, ",")
+	for _, name := range wanted {
+		if only != "" && !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
+			return fmt.Errorf("--only %q: the parts are idle, images and churn", name)
+		}
+	}
+	var err error
+	if b.empty, err = b.gateway.Resident(); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if only != "" && !slices.Contains(wanted, part.name) {
+			continue
+		}
+		if err := part.run(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return nil
+}
