@@ -78,7 +78,9 @@ func (c *closeReason) Error() string { return c.text }
 func (s *Session) serveAgent(conn *websocket.Conn) {
 	defer s.closeSocket()
 	conn.SetReadLimit(int64(s.cfg.MaxMessageBytes))
+	s.expectHello(conn, true)
 	hello, err := readHello(conn, s.cfg)
+	s.expectHello(conn, false)
 	if err != nil {
 		refuseHello(conn, err)
 		return
@@ -171,6 +173,20 @@ func (s *Session) closeSocket() {
 	s.sockets--
 	s.mu.Unlock()
 	s.tasks.Done()
+}
+
+// expectHello notes a socket that has not said hello, so that the session's end need not wait for it.
+func (s *Session) expectHello(conn *websocket.Conn, waiting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !waiting {
+		delete(s.newcomers, conn)
+		return
+	}
+	s.newcomers[conn] = struct{}{}
+	if s.ended {
+		_ = conn.Close()
+	}
 }
 
 // addAgent makes a one of the session's; an older socket of the same agent_id is closed.

@@ -3,8 +3,11 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"image/jpeg"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,4 +165,53 @@ func play(ctx context.Context, track *webrtc.TrackLocalStaticSample) {
 			}
 		}
 	}
+}
+
+// TestG13SessionsEndWhateverIsUnderWay deletes sessions at the very moment that somebody publishes to them, and with sockets
+// attached that never say hello.
+func TestG13SessionsEndWhateverIsUnderWay(t *testing.T) {
+	g := startGateway(t, nil)
+	api := loopbackAPI(t)
+	for n := range 30 {
+		id := fmt.Sprintf("s%d", n)
+		g.createSession(id)
+		silent := g.dial(id)
+		offer := offerOf(t, api)
+		session, err := g.Session(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		published := make(chan struct{})
+		go func() {
+			defer close(published)
+			req, _ := http.NewRequest("POST", g.url+"/whip/"+id, strings.NewReader(offer))
+			req.Header.Set("Content-Type", "application/sdp")
+			if res, err := http.DefaultClient.Do(req); err == nil {
+				res.Body.Close()
+			}
+		}()
+		time.Sleep(time.Duration(n) * 100 * time.Microsecond) // the moment moves through the whole handshake
+		session.End("test")
+		select {
+		case <-session.Done():
+		case <-time.After(5 * time.Second):
+			t.Fatalf("session %d has not ended after 5 s", n)
+		}
+		<-published
+		_ = silent.conn.Close()
+	}
+}
+
+// offerOf is a sound offer of one video, of a peer that never connects.
+func offerOf(t *testing.T, api *webrtc.API) string {
+	t.Helper()
+	pc := mustPeer(t, api)
+	if _, err := pc.AddTransceiverFromKind(webrtc.RTPCodecTypeVideo, webrtc.RTPTransceiverInit{Direction: webrtc.RTPTransceiverDirectionSendonly}); err != nil {
+		t.Fatal(err)
+	}
+	offer, err := pc.CreateOffer(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return offer.SDP
 }

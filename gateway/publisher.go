@@ -49,6 +49,10 @@ func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string)
 	p.mu.Unlock()
 	s.use()
 	go p.watch(peer)
+	if s.hasEnded() { // its end has not seen the peer
+		p.closeSoon()
+		return nil, endedProblem(s.id)
+	}
 	return p, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	chatctx "sightline/context"
 	"sightline/frames"
 	"sightline/gateway/problem"
@@ -32,9 +34,10 @@ type Session struct {
 	published bool // somebody has published before
 	sources   []*source
 	agents    map[string]*agent
-	sockets   int       // agent sockets, those included that have not said hello
-	idleSince time.Time // when publisher and last agent had gone; zero while there is one
-	used      bool      // somebody published, attached or wrote; an unused session leaves nothing behind
+	sockets   int                          // agent sockets, those included that have not said hello
+	newcomers map[*websocket.Conn]struct{} // those
+	idleSince time.Time                    // when publisher and last agent had gone; zero while there is one
+	used      bool                         // somebody published, attached or wrote; an unused session leaves nothing behind
 
 	previous *endedSession // what had this id before; set by the registry, read after the end
 }
@@ -49,7 +52,7 @@ func newSession(id, key string, cfg Config, sh *shared, log *chatctx.Log, now ti
 	return &Session{
 		id: id, key: key, created: now, cfg: cfg, logger: cfg.Log.With(keySession, id), shared: sh, log: log,
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
-		agents: map[string]*agent{}, idleSince: now,
+		agents: map[string]*agent{}, newcomers: map[*websocket.Conn]struct{}{}, idleSince: now,
 	}
 }
 
@@ -78,6 +81,12 @@ func (s *Session) endIfUnused() {
 	}
 }
 
+func (s *Session) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
 func (s *Session) endLocked(reason string) {
 	if s.ended {
 		return
@@ -104,6 +113,9 @@ func (s *Session) run(ctx context.Context) {
 	agents := make([]*agent, 0, len(s.agents))
 	for _, a := range s.agents {
 		agents = append(agents, a)
+	}
+	for conn := range s.newcomers { // their hello is not waited for
+		_ = conn.Close()
 	}
 	reason := s.endReason
 	sources := append([]*source(nil), s.sources...)
