@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	idleCalls    = 20
-	watchedCalls = 10
 	imageFPS     = 5
 	warmSessions = 100
 	atOnce       = 20
@@ -31,7 +29,7 @@ func under(value, limit float64) string {
 
 // idle: what calls cost that nobody watches.
 func (b *bench) idle(ctx context.Context) error {
-	c, err := b.start(ctx, "idle", idleCalls, b.unwatch, 0)
+	c, err := b.start(ctx, "idle", b.idleCalls, b.unwatch, 0)
 	if err != nil {
 		return err
 	}
@@ -39,21 +37,21 @@ func (b *bench) idle(ctx context.Context) error {
 	if err = errors.Join(err, c.end()); err != nil {
 		return err
 	}
-	core := 100 * f.cpu.Seconds() / f.took.Seconds() / idleCalls
+	core := 100 * f.cpu.Seconds() / f.took.Seconds() / float64(b.idleCalls)
 	fmt.Fprintf(b.out, "A call that nobody watches, %d×%d at %.1f Mbit/s (%d at once for %.0f s):\n\n", b.unwatch.Width, b.unwatch.Height,
-		float64(f.bits)/f.took.Seconds()/idleCalls/1e6, idleCalls, f.took.Seconds())
+		float64(f.bits)/f.took.Seconds()/float64(b.idleCalls)/1e6, b.idleCalls, f.took.Seconds())
 	fmt.Fprint(b.out, "| | measured | wanted |\n|---|---|---|\n")
 	fmt.Fprintf(b.out, "| CPU of one call, %% of a core | %.2f | %s |\n", core, under(core, 1))
 	fmt.Fprintf(b.out, "| CPU of one RTP packet, µs | %.1f | |\n", float64(f.cpu.Microseconds())/float64(f.packets))
 	fmt.Fprintf(b.out, "| memory of the gateway, empty · with these calls, MB | %.1f · %.1f | |\n| the difference for one call, MB | %.2f | |\n\n",
-		mb(b.empty), mb(f.resident), mb(f.resident-b.empty)/idleCalls)
+		mb(b.empty), mb(f.resident), mb(f.resident-b.empty)/float64(b.idleCalls))
 	b.honest(f)
 	return nil
 }
 
 // images: how soon an image is there, and what it costs beside the same calls with nobody watching.
 func (b *bench) images(ctx context.Context) error {
-	c, err := b.start(ctx, "unwatched", watchedCalls, b.watched, 0)
+	c, err := b.start(ctx, "unwatched", b.watchedCalls, b.watched, 0)
 	if err != nil {
 		return err
 	}
@@ -61,7 +59,7 @@ func (b *bench) images(ctx context.Context) error {
 	if err = errors.Join(err, c.end()); err != nil {
 		return err
 	}
-	if c, err = b.start(ctx, "watched", watchedCalls, b.watched, imageFPS); err != nil {
+	if c, err = b.start(ctx, "watched", b.watchedCalls, b.watched, imageFPS); err != nil {
 		return err
 	}
 	f, err := c.measure(ctx)
@@ -74,19 +72,19 @@ func (b *bench) images(ctx context.Context) error {
 	}
 	p50, p99 := ms(quantile(f.latencies, 0.50)), ms(quantile(f.latencies, 0.99))
 	fmt.Fprintf(b.out, "%d sessions of %d×%d at %.0f frames/s, one agent each at %d images/s of 1024×1024 (%d images in %.0f s, %d kB each):\n\n",
-		watchedCalls, b.watched.Width, b.watched.Height, b.watched.FPS, imageFPS, n, f.took.Seconds(), f.imageBytes/n/1000)
+		b.watchedCalls, b.watched.Width, b.watched.Height, b.watched.FPS, imageFPS, n, f.took.Seconds(), f.imageBytes/n/1000)
 	fmt.Fprint(b.out, "| | measured | wanted |\n|---|---|---|\n")
 	fmt.Fprintf(b.out, "| last RTP packet of a frame in → agent has the JPEG, p50, ms | %.1f | %s |\n", p50, under(p50, 15))
 	fmt.Fprintf(b.out, "| the same, p99, ms | %.1f | %s |\n", p99, under(p99, 50))
 	fmt.Fprintf(b.out, "| the same, longest, ms | %.1f | |\n", ms(f.latencies[n-1]))
-	fmt.Fprintf(b.out, "| images that came, of those wanted | %.1f %% | |\n", 100*float64(n)/(imageFPS*watchedCalls*f.took.Seconds()))
+	fmt.Fprintf(b.out, "| images that came, of those wanted | %.1f %% | |\n", 100*float64(n)/(imageFPS*float64(b.watchedCalls)*f.took.Seconds()))
 	fmt.Fprintf(b.out, "| CPU of the gateway, %% of a core, watched · not watched | %.1f · %.1f | |\n",
 		100*f.cpu.Seconds()/f.took.Seconds(), 100*unwatched.cpu.Seconds()/unwatched.took.Seconds())
 	extra := f.cpu.Seconds() - unwatched.cpu.Seconds()*f.took.Seconds()/unwatched.took.Seconds()
 	fmt.Fprintf(b.out, "| CPU of a delivered image, every frame decoded for it, ms | %.2f | |\n", 1000*extra/float64(n))
 	// What earlier parts have left in the heap counts in: no session takes more than this.
 	fmt.Fprintf(b.out, "| memory of the gateway, empty · with these calls, MB | %.1f · %.1f | |\n| the difference for one session, at most, MB | %.1f | |\n\n",
-		mb(b.empty), mb(f.resident), mb(f.resident-b.empty)/watchedCalls)
+		mb(b.empty), mb(f.resident), mb(f.resident-b.empty)/float64(b.watchedCalls))
 	b.honest(f)
 	return nil
 }

@@ -28,6 +28,8 @@ type bench struct {
 	gateway          probe.Process
 	seconds          time.Duration // of each steady load
 	watched, unwatch *whipclient.Clip
+	idleCalls        int   // at once, that nobody watches
+	watchedCalls     int   // at once, with an agent each
 	sessions         int   // opened and closed
 	empty            int64 // the gateway's memory before anything, bytes
 	out              io.Writer
@@ -56,6 +58,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.DurationVar(&b.seconds, "duration", 10*time.Second, "how long each steady load is measured")
 	f.StringVar(&watched, "clip", "frames/testdata/face480_90.vp8.ivf", "IVF `file` of calls that are watched")
 	f.StringVar(&unwatched, "clip-unwatched", "scripts/bench.d/media/cam720.vp8.ivf", "IVF `file` of calls that nobody watches")
+	f.IntVar(&b.idleCalls, "idle-calls", 20, "calls at once that nobody watches")
+	f.IntVar(&b.watchedCalls, "watched-calls", 10, "calls at once with an agent each")
 	f.IntVar(&b.sessions, "sessions", 1000, "sessions to open and close")
 	f.StringVar(&only, "only", "", "comma-separated `parts`: idle, images, churn; empty = all")
 	if err := f.Parse(args); err != nil {
@@ -79,6 +83,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (b *bench) load(watched, unwatched string) (err error) {
 	if b.gateway.PID <= 0 {
 		return errors.New("--pid is needed: the gateway's process id")
+	}
+	if b.idleCalls < 1 || b.watchedCalls < 1 || b.sessions < 1 || b.seconds <= 0 {
+		return errors.New("--idle-calls, --watched-calls, --sessions and --duration must be above 0")
 	}
 	if b.watched, err = readClip(watched); err != nil {
 		return err

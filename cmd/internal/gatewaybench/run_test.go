@@ -41,6 +41,7 @@ func TestMeasuresARealGateway(t *testing.T) {
 	})
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{"--url", web.URL, "--pid", strconv.Itoa(os.Getpid()), "--duration", time.Second.String(), "--sessions", "6",
+		"--idle-calls", "2", "--watched-calls", "2",
 		"--clip", "../../../frames/testdata/face480_90.vp8.ivf", "--clip-unwatched", "../../../scripts/bench.d/media/cam720.vp8.ivf"}, &stdout, &stderr)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr.String())
@@ -55,6 +56,7 @@ func TestMeasuresARealGateway(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--pid":     nil,
+		"above 0":   {"--pid", "1", "--idle-calls", "0"},
 		"no such":   {"--pid", "1", "--clip", "nowhere.ivf"},
 		"the parts": {"--pid", "1", "--only", "everything", "--clip", "../../../frames/testdata/face480_90.vp8.ivf", "--clip-unwatched", "../../../frames/testdata/face480_90.vp8.ivf"},
 	} {
