@@ -1,0 +1,289 @@
+package importer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	chatctx "sightline/context"
+)
+
+// items reads our own format: items, or entries of a log, which are folded.
+func (r *reader) items(s *survey, c *conversation) error {
+	if c != nil {
+		if err := r.lists(*c, (*builder).item); err != nil || r.b.count > 0 {
+			return err
+		}
+		return r.foldIfEntries(c)
+	}
+	el, err := r.in.at(s.from, "")
+	if err != nil {
+		return err
+	}
+	if el.object().has("op") {
+		return r.fold(s.from, false)
+	}
+	return r.stream(s.from, "", false, (*builder).item)
+}
+
+func (r *reader) foldIfEntries(c *conversation) error {
+	for _, l := range c.lists {
+		if !l.one && r.b.entries {
+			return r.fold(l.off, true)
+		}
+	}
+	return nil
+}
+
+// item reads one item. An entry among items is remembered, so that the list is read again as entries.
+func (b *builder) item(el node) {
+	o := b.object(el, "")
+	if b.err != nil {
+		return
+	}
+	if o.has("op") && o.has("seq") && b.count == 0 {
+		b.entries = true
+		return
+	}
+	if b.entries {
+		return
+	}
+	item := b.ownItem(el, o)
+	if item == nil {
+		return
+	}
+	switch it := item.(type) {
+	case *chatctx.FunctionCall:
+		b.call(*it, el)
+	case *chatctx.FunctionCallOutput:
+		b.output(*it, el)
+	default:
+		b.give(b.identified(item, el), el)
+	}
+}
+
+// ownItem decodes an item by the rules of package chatctx, with the place of what is wrong.
+func (b *builder) ownItem(el node, o object) chatctx.Item {
+	b.checkTexts(el)
+	if o.str("role") == "tool" || o.str("type") == "" {
+		b.fail(el, "type", "an item needs a type: message, function_call, function_call_output, handoff, config_update, summary or pipeline_switch")
+		return nil
+	}
+	item, err := chatctx.UnmarshalItem(el.raw)
+	if err == nil {
+		err = problem(item)
+	}
+	if err != nil {
+		field := ""
+		var e *chatctx.Error
+		if errors.As(err, &e) {
+			field = e.Field
+			err = errors.New(e.Detail)
+		}
+		b.fail(b.find(el, field), field, "%s", err.Error())
+		return nil
+	}
+	return item
+}
+
+// find gives the value that a field's path leads to, or the last on the way that is there: errors of package chatctx name no
+// numbers, so the first of a list that lacks what is asked for cannot be told.
+func (b *builder) find(el node, path string) node {
+	at := el
+	for path != "" && at.kind() == objectKind {
+		name := path
+		for i := range path {
+			if path[i] == '.' || path[i] == '[' {
+				name = path[:i]
+				break
+			}
+		}
+		next := at.object().get(name)
+		if next.kind() == noKind {
+			return at
+		}
+		at, path = next, path[min(len(name)+1, len(path)):]
+	}
+	return at
+}
+
+// checkTexts notes texts that are no text: encoding/json replaces them without a word.
+func (b *builder) checkTexts(el node) {
+	if broken := brokenText(el.raw); broken != "" {
+		b.lose(el, "", NoteText, "%s became U+FFFD", broken)
+	}
+}
+
+// brokenText looks through the strings of a value.
+func brokenText(raw []byte) string {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] == '"' {
+			end := skipString(raw, i)
+			if _, broken := unquote(raw[i:end]); broken != "" {
+				return broken
+			}
+			i = end - 1
+		}
+	}
+	return ""
+}
+
+// problem says what a log would refuse in an item; nil when nothing.
+func problem(item chatctx.Item) error {
+	bad := func(field, format string, args ...any) error {
+		return &chatctx.Error{Kind: chatctx.InvalidArgument, Field: field, Detail: fmt.Sprintf(format, args...)}
+	}
+	switch it := item.(type) {
+	case *chatctx.Message:
+		switch it.Role {
+		case chatctx.RoleSystem, chatctx.RoleDeveloper, chatctx.RoleUser, chatctx.RoleAssistant:
+		default:
+			return bad("role", "role %q: allowed are system, developer, user and assistant", clip(string(it.Role)))
+		}
+		if it.Content == nil {
+			return bad("content", "a message needs content: a string or a list of parts")
+		}
+	case *chatctx.AgentHandoff:
+		if it.ToAgent == "" {
+			return bad("to_agent", "a handoff needs to_agent")
+		}
+	case *chatctx.ConfigUpdate:
+		if it.Instructions == "" && len(it.Tools) == 0 {
+			return bad("instructions", "a config_update changes instructions or tools: give at least one")
+		}
+		if len(it.Tools) > 0 && it.Tools[0] != '[' {
+			return bad("tools", "tools must be a list")
+		}
+	case *chatctx.Summary:
+		if it.Text == "" {
+			return bad("text", "a summary needs text")
+		}
+		if it.Covers[0] == 0 || it.Covers[0] > it.Covers[1] {
+			return bad("covers", "covers is [first_seq, last_seq] with 1 <= first_seq <= last_seq")
+		}
+	case *chatctx.PipelineSwitch:
+		if it.State != "started" && it.State != "committed" && it.State != "aborted" {
+			return bad("state", "state %q: allowed are started, committed and aborted", clip(it.State))
+		}
+	}
+	return nil
+}
+
+// identified is the item with an id that it may have.
+func (b *builder) identified(item chatctx.Item, at node) chatctx.Item {
+	id := b.id(item.ItemID(), at)
+	if id == item.ItemID() {
+		return item
+	}
+	switch it := item.(type) {
+	case *chatctx.Message:
+		it.ID = id
+	case *chatctx.AgentHandoff:
+		it.ID = id
+	case *chatctx.ConfigUpdate:
+		it.ID = id
+	case *chatctx.Summary:
+		it.ID = id
+	case *chatctx.PipelineSwitch:
+		it.ID = id
+	}
+	return item
+}
+
+// slot is where the last version of an item stands in a log of entries.
+type slot struct {
+	off  int64
+	gone bool
+	path string
+}
+
+// fold reads entries: first where each item's last version is, then those versions in the order of their appending.
+func (r *reader) fold(from int64, list bool) error {
+	var slots []slot
+	places := map[key]int{}
+	last := uint64(0)
+	err := r.stream(from, "", list, func(b *builder, el node) {
+		var e struct {
+			Seq     uint64
+			Op      chatctx.OpKind
+			ItemID  string `json:"item_id"`
+			Removed []string
+		}
+		o := b.object(el, "")
+		if b.err != nil {
+			return
+		}
+		small := map[string]json.RawMessage{}
+		for _, name := range []string{"seq", "op", "item_id", "removed"} {
+			if v := o.get(name); v.given() {
+				small[name] = v.raw
+			}
+		}
+		data, _ := json.Marshal(small)
+		if err := json.Unmarshal(data, &e); err != nil {
+			var t *json.UnmarshalTypeError
+			field := ""
+			if errors.As(err, &t) {
+				field = t.Field
+			}
+			b.fail(b.find(el, field), field, "an entry's %s is of the wrong kind", field)
+			return
+		}
+		if e.Seq <= last {
+			b.fail(o.get("seq"), "seq", "entry %d follows entry %d: seq rises", e.Seq, last)
+			return
+		}
+		if last != 0 && e.Seq != last+1 {
+			b.lose(o.get("seq"), "seq", NoteEarlier, "entries are missing before this one")
+		}
+		last = e.Seq
+		item := o.get("item")
+		find := func(id, field string) (int, bool) {
+			k, ok := places[keyOf(id)]
+			if !ok {
+				b.lose(el, field, NoteEarlier, "an item that is not in this input is changed or removed")
+			}
+			return k, ok
+		}
+		switch e.Op {
+		case chatctx.OpAppend:
+			b.object(item, "item")
+			places[keyOf(item.object().str("id"))] = len(slots)
+			slots = append(slots, slot{off: item.off})
+		case chatctx.OpUpdate:
+			b.object(item, "item")
+			if k, ok := find(e.ItemID, "item_id"); ok {
+				slots[k].off = item.off
+			}
+		case chatctx.OpRemove:
+			if k, ok := find(e.ItemID, "item_id"); ok {
+				slots[k].gone = true
+			}
+		case chatctx.OpTruncate:
+			for _, id := range e.Removed {
+				if k, ok := find(id, "removed"); ok {
+					slots[k].gone = true
+				}
+			}
+		default:
+			b.fail(o.get("op"), "op", "unknown op %q: allowed are append, update, remove and truncate", clip(string(e.Op)))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.b.entries, r.b.path = false, "item"
+	for _, s := range slots {
+		if s.gone {
+			continue
+		}
+		el, err := r.in.at(s.off, "item")
+		if err != nil {
+			return err
+		}
+		if r.b.item(el); r.b.err != nil {
+			return r.b.err
+		}
+	}
+	return nil
+}
