@@ -1,0 +1,188 @@
+package window
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	chatctx "sightline/context"
+)
+
+// Plan is what would leave the context, and what stays.
+type Plan struct {
+	Fold   chatctx.Items // what the summary is to stand for, earlier summaries among it; empty = there is nothing to do
+	Keep   chatctx.Items // everything else, in order
+	Covers [2]uint64     // first and last seq that the summary stands for
+	Turns  int           // user messages in Fold
+	Tokens int           // of Fold
+
+	fold fold
+}
+
+// Plan says what a summary should stand for now, whether or not the conversation is over the limits: all that is older than the
+// newest KeepRecentTurns turns and may leave, as far as it goes into maxBytes of a prompt (0 = all). It is pure.
+func (w ContextWindow) Plan(v *View, maxBytes int) Plan {
+	nodes := v.nodes()
+	old, limit := w.old(nodes)
+	if maxBytes > 0 {
+		limit = boundBytes(old, limit, maxBytes)
+	}
+	f := fold{covers: [2]uint64{math.MaxUint64, 0}, at: v.Seq()}
+	for _, n := range old {
+		if !n.ours && n.added < limit {
+			f.covers = [2]uint64{min(f.covers[0], n.added), max(f.covers[1], n.added)}
+		}
+	}
+	p := Plan{fold: f, Covers: f.covers}
+	out := map[string]bool{}
+	said := false
+	for _, n := range foldSet(nodes, f) {
+		p.Fold = append(p.Fold, n.Item)
+		p.Tokens += n.tokens
+		out[n.ItemID()] = true
+		switch it := n.Item.(type) {
+		case *chatctx.Message:
+			said = true
+			if it.Role == chatctx.RoleUser {
+				p.Turns++
+			}
+		case *chatctx.FunctionCallOutput:
+			said = true
+		case *chatctx.Summary: // what it covered is covered still
+			p.Covers = [2]uint64{min(p.Covers[0], it.Covers[0]), max(p.Covers[1], it.Covers[1])}
+		}
+	}
+	if !said { // only earlier summaries and switches: nothing to say of them that is not said
+		p.Fold, p.Tokens, p.Covers, out = nil, 0, [2]uint64{}, nil
+	}
+	for _, n := range nodes {
+		if !out[n.ItemID()] {
+			p.Keep = append(p.Keep, n.Item)
+		}
+	}
+	return p
+}
+
+// old gives the nodes that may be folded, oldest append first, and the seq before which they were appended: that of the oldest
+// item of the turns that are kept.
+func (w ContextWindow) old(nodes []node) ([]node, uint64) {
+	begin, turns := len(nodes), 0
+	if keep := w.keep(); keep > 0 {
+		for begin = len(nodes) - 1; begin >= 0; begin-- {
+			if m, ok := nodes[begin].Item.(*chatctx.Message); ok && m.Role == chatctx.RoleUser {
+				if turns++; turns == keep {
+					break
+				}
+			}
+		}
+	}
+	begin = max(begin, 0)
+	limit := uint64(math.MaxUint64)
+	for _, n := range nodes[begin:] {
+		if !n.ours { // a summary of ours stands where it was written, not where it belongs
+			limit = min(limit, n.added)
+		}
+	}
+	var old []node
+	for i, n := range nodes {
+		if foldable(n.Item) && (n.ours || i < begin && n.added < limit) {
+			old = append(old, n)
+		}
+	}
+	slices.SortStableFunc(old, func(a, b node) int { return cmp.Compare(a.added, b.added) })
+	return old, limit
+}
+
+// boundBytes lowers limit so that what is rendered of the nodes before it has at most maxBytes, though never to nothing.
+func boundBytes(old []node, limit uint64, maxBytes int) uint64 {
+	size, any := 0, false
+	for _, n := range old {
+		if n.ours {
+			size += len(line(n.Item))
+		}
+	}
+	for _, n := range old {
+		if n.ours {
+			continue
+		}
+		if size += len(line(n.Item)); size > maxBytes && any {
+			return n.added
+		}
+		switch n.Item.(type) {
+		case *chatctx.Message, *chatctx.FunctionCallOutput: // with these there is something to sum up
+			any = true
+		}
+	}
+	return limit
+}
+
+// worthwhile reports whether folding is worth a summary: two turns, or a tenth of a limit. Otherwise each turn of a conversation
+// whose kept turns fill the window would cost one.
+func (w ContextWindow) worthwhile(p Plan) bool {
+	return len(p.Fold) > 0 && (p.Turns >= 2 ||
+		w.MaxTokens != nil && p.Tokens*10 >= *w.MaxTokens ||
+		w.MaxContextItems != nil && len(p.Fold)*10 >= *w.MaxContextItems)
+}
+
+// Drop says what to remove when there is no Summarizer: the oldest that may leave, until the limits are kept or nothing more may
+// go. A call and its output leave together.
+func (w ContextWindow) Drop(v *View) chatctx.Items {
+	nodes := v.nodes()
+	old, limit := w.old(nodes)
+	tokens, items := v.Tokens(), v.Len()
+	if !w.over(tokens, items) || len(old) == 0 {
+		return nil
+	}
+	may := map[string]bool{}
+	whole := foldSet(nodes, fold{covers: [2]uint64{1, min(limit-1, v.Seq())}, at: v.Seq()})
+	halves := map[string][]node{}
+	for _, n := range whole {
+		may[n.ItemID()] = true
+		if id, _ := pairID(n.Item); id != "" {
+			halves[id] = append(halves[id], n)
+		}
+	}
+	var out chatctx.Items
+	gone := map[string]bool{}
+	for _, n := range old {
+		if !w.over(tokens, items) {
+			break
+		}
+		if _, summary := n.Item.(*chatctx.Summary); summary || !may[n.ItemID()] || gone[n.ItemID()] {
+			continue
+		}
+		unit := []node{n}
+		if id, _ := pairID(n.Item); id != "" {
+			unit = halves[id]
+		}
+		for _, u := range unit {
+			out = append(out, u.Item)
+			gone[u.ItemID()] = true
+			tokens -= u.tokens
+			items--
+		}
+	}
+	return out
+}
+
+// Arrange puts summaries where a model should read them: before the first thing that was said or done, after the instructions
+// that precede it. A log has them where they were written; items that are in order already come back as they are.
+func Arrange(items chatctx.Items) chatctx.Items {
+	first := slices.IndexFunc(items, func(item chatctx.Item) bool { return foldable(item) })
+	isSummary := func(item chatctx.Item) bool { return item.Kind() == chatctx.KindSummary }
+	if first < 0 || !slices.ContainsFunc(items[first:], isSummary) {
+		return items
+	}
+	out := slices.Clone(items[:first])
+	for _, item := range items[first:] {
+		if isSummary(item) {
+			out = append(out, item)
+		}
+	}
+	for _, item := range items[first:] {
+		if !isSummary(item) {
+			out = append(out, item)
+		}
+	}
+	return out
+}
