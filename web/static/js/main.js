@@ -17,7 +17,7 @@ const publisher = new Publisher(api);
 const image = new ImageView();
 const talk = new TalkView(loadBlob, () => agent.agentId);
 // `sure` is false from the moment that socket or poll fail until the server answers again; `answered` is its last answer.
-const page = { detail: null, stats: undefined, serverOk: true, sure: true, misses: 0, pollError: null, answered: null };
+const page = { detail: null, stats: undefined, serverOk: true, sure: true, misses: 0, pollError: null, answered: null, calling: false };
 
 // Stable for the tab's life, also over a reload.
 function tabId(fresh = false) {
@@ -105,6 +105,11 @@ function drawPublisher() {
   $('camera-empty').hidden = Boolean(publisher.stream);
   setText($('start-camera'), state === 'failed' && kind === 'camera' ? 'Start camera again' : 'Start camera');
   setText($('share-screen'), state === 'failed' && kind === 'screen' ? 'Share screen again' : 'Share screen');
+  if (page.calling && !active) { // our sources end with our call; nobody need wait for the next poll to see it
+    for (const s of page.detail?.sources ?? []) s.state = 'ended';
+    poll();
+  }
+  page.calling = state === 'live' || state === 'reconnecting';
   drawStage();
   drawNotices();
   draw();
@@ -215,10 +220,12 @@ async function send() {
 
 async function poll() {
   if (!agent.session) return;
-  const session = agent.session;
+  const session = agent.session, { active } = publisher;
+  await publisher.settled; // an answer from before our call's end would show it as somebody else's
   try {
     const [detail, stats] = await Promise.all([api.session(session), publisher.stats()]);
     if (session !== agent.session) return;
+    if (active && !publisher.active) return; // asked before our call's end: the poll after it answers
     answered({ detail, stats });
     if (!detail.publisher) publisher.check(); // a call that we hold for live and the server does not
   } catch (error) {
@@ -251,9 +258,11 @@ function missed(error) {
 }
 
 function draw() {
-  const { stats, detail, serverOk, sure, answered: said } = page;
+  const { stats, detail, serverOk, answered: said } = page;
+  const gone = [publisher.state !== 'live' && publisher.trouble, agent.trouble].some((t) => t && t.code === 'server-gone'); // as the notices say
+  const sure = page.sure && !gone;
   drawLink({ publisher, agent, stats, detail, lastImage: image.last, meId: agent.agentId, serverOk, sure, answered: said });
-  setText($('publish-state'), callWords(publisher.state, publisher.kind, publisher.session, sure));
+  setText($('publish-state'), callWords(publisher.state, publisher.kind, publisher.session, sure && detail?.state !== 'ended'));
   const waiting = publisher.state === 'live' && !image.last;
   setText($('view-empty'), waiting ? 'Connected; waiting for the first image…' : 'The first image comes when a camera or screen is live.');
 }

@@ -50,8 +50,8 @@ function said(source, kind = source.name) {
   return note ? `${word}: ${note}` : word;
 }
 
-function drawLinkHop({ publisher, stats, sure }, sources) {
-  if (publisher.state === 'live' && !sure) return hop('link', 'warn', 'not confirmed', []);
+function drawLinkHop({ publisher, stats, detail, sure }, sources) {
+  if (publisher.state === 'live' && (!sure || detail?.state === 'ended')) return hop('link', 'warn', 'not confirmed', []);
   switch (publisher.state) {
     case 'live': {
       const s = stats ?? {};
@@ -76,15 +76,16 @@ function countdown(retryAt) {
   return left > 0 ? `next try in ${Math.ceil(left / 1000)} s` : 'trying now';
 }
 
-function drawGatewayHop({ agent, detail, serverOk }, sources) {
+function drawGatewayHop({ agent, detail, serverOk, sure }, sources) {
   if (!serverOk) return hop('gateway', 'bad', 'no answer', [agent.state === 'waiting' ? countdown(agent.retryAt) : '']);
   if (agent.state === 'waiting') return hop('gateway', 'bad', 'console disconnected', [countdown(agent.retryAt)]);
   if (agent.state === 'refused') return hop('gateway', 'bad', 'console refused', []);
+  if (!sure) return hop('gateway', 'warn', 'not confirmed', []);
   if (agent.state !== 'attached' || !detail) return hop('gateway', 'wait', 'attaching', []);
   const live = sources.filter((s) => s.state !== 'ended');
   if (live.length === 0) return hop('gateway', 'off', 'ready, no source', [`entry ${detail.seq ?? 0}`]);
   const s = live[0];
-  hop('gateway', 'good', `decodes ${policyWords(s.policy)}`, [`${countText(s.decoded)} decoded`, `${countText(s.delivered)} delivered`, s.lost ? `${s.lost} lost` : '']);
+  hop('gateway', 'good', s.policy === 'idle' ? policyWords(s.policy) : `decodes ${policyWords(s.policy)}`, [`${countText(s.decoded)} decoded`, `${countText(s.delivered)} delivered`, s.lost ? `${s.lost} lost` : '']);
 }
 
 function drawAgents({ detail, meId, lastImage, agent }) {
@@ -97,7 +98,7 @@ function drawAgents({ detail, meId, lastImage, agent }) {
   const list = [...others, ...agents.filter((a) => a.agent_id === meId)];
   fill($('agents'), list.map((a) => [a.agent_id, a.connected, a.seq, a.images_superseded]), () => list.map((a) => el('li', {},
     el('b', {}, a.agent_id), el('span', {}, a.agent_id === meId ? 'this console' : 'attached'),
-    el('span', {}, `at entry ${countText(a.seq)}`), el('span', {}, `${countText(a.images_superseded)} images superseded`))));
+    el('span', {}, `at entry ${countText(a.seq)}`), el('span', {}, `${countText(a.images_superseded)} superseded`))));
 }
 
 const FIGURES = [

@@ -34,6 +34,11 @@ export class Publisher extends EventTarget {
     return this.state !== 'idle' && this.state !== 'failed';
   }
 
+  /** Resolves when the server has heard of the last call's end, or after 3 s. */
+  get settled() {
+    return this.#ended;
+  }
+
   /** Asks for the picture and publishes it; resolves when the first attempt is under way or has failed. */
   async start({ session, kind = 'camera', microphone = false }) {
     await this.stop();
