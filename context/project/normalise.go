@@ -56,7 +56,7 @@ type normaliser struct {
 	rules imageRules
 
 	instructions []*chatctx.Message
-	configured   string // instructions of the last config_update that has some; before those of instructions
+	configured   *chatctx.ConfigUpdate // the last that has instructions; it stands before instructions
 	steps        []step
 	losses       []Loss
 	calls        map[string]*call
@@ -214,19 +214,16 @@ func (n *normaliser) configure(u *chatctx.ConfigUpdate) {
 	for _, m := range n.instructions {
 		n.lose(LostInstructions, m.ID, "config_update %s took their place", u.ID)
 	}
-	if n.configured != "" {
-		n.lose(LostInstructions, "", "config_update %s took the place of an earlier one", u.ID)
+	if n.configured != nil {
+		n.lose(LostInstructions, n.configured.ID, "config_update %s took their place", u.ID)
 	}
-	n.instructions, n.configured = nil, u.Instructions
+	n.instructions, n.configured = nil, u
 }
 
 func (n *normaliser) joinInstructions() string {
-	if len(n.instructions) == 0 {
-		return n.configured
-	}
 	var texts []string
-	if n.configured != "" {
-		texts = append(texts, n.configured)
+	if n.configured != nil {
+		texts = append(texts, n.configured.Instructions)
 	}
 	for _, m := range n.instructions {
 		texts = append(texts, m.Content.Text())

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -29,7 +30,24 @@ type recordLine struct {
 func (r *record) add(s step) {
 	switch s.kind {
 	case stepSay:
-		r.lines = append(r.lines, recordLine{itemID: s.id, head: mark(r.speaker(s)) + " ", body: joinTexts(s.parts, " ")})
+		head, body := mark(r.speaker(s))+" ", ""
+		captions := 0
+		for _, p := range s.parts {
+			switch {
+			case p.pic == nil && body == "":
+				body = p.text
+			case p.pic == nil:
+				body += " " + p.text
+			default:
+				if captions++; captions <= maxCaptions {
+					head += p.pic.caption + " "
+				}
+			}
+		}
+		if captions > maxCaptions {
+			head += mark(strconv.Itoa(captions-maxCaptions)+" more images") + " "
+		}
+		r.lines = append(r.lines, recordLine{itemID: s.id, head: head, body: body})
 	case stepNote:
 		r.lines = append(r.lines, recordLine{itemID: s.id, note: s.note, fact: true})
 	case stepCalls:
@@ -46,6 +64,9 @@ func (r *record) add(s step) {
 		}
 	}
 }
+
+// maxCaptions is how many images of one message are named.
+const maxCaptions = 4
 
 func (r *record) speaker(s step) string {
 	who := "caller"
@@ -136,6 +157,9 @@ func (l recordLine) render(bound int) (text string, clipped bool) {
 		head, body = mark("note")+" ", l.note
 	}
 	room := bound - utf8.RuneCountInString(head)
+	if body == "" && room >= 0 {
+		return strings.TrimSuffix(head, " "), false
+	}
 	if room < minBody {
 		if i := strings.Index(head, markClose); i >= 0 && bound > minBody { // long arguments: cut them instead
 			return l.cutHead(head[:i+len(markClose)]+" ", head[i+len(markClose):], bound), true

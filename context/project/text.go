@@ -22,7 +22,7 @@ func Text(items chatctx.Items, o Options) (string, []Loss) {
 			if s.role == chatctx.RoleAssistant {
 				who = "Assistant: "
 			}
-			lines = append(lines, who+indent(joinTexts(s.parts, " ")))
+			lines = append(lines, who+indent(strings.TrimSpace(joinTexts(s.parts, " "))))
 		case stepNote:
 			lines = append(lines, mark(s.note))
 		case stepCalls:

@@ -122,7 +122,7 @@ func (c *checker) anthropicUser(t, before blockList, allowed takes) {
 		if block == nil {
 			continue
 		}
-		switch kind := c.oneOf(p.path, block, "type", "text", "image", "tool_result", "document", "search_result"); kind {
+		switch kind := c.oneOf(p.path, block, "type", "text", "image", "tool_result", "document", "search_result", "container_upload"); kind {
 		case "tool_result":
 			c.unknown(p.path, block, []string{"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})
 			id, _ := c.text(p.path, block, "tool_use_id")
@@ -201,7 +201,9 @@ func (c *checker) anthropicAssistant(t, next blockList, seen map[string]bool) {
 		if block == nil {
 			continue
 		}
-		switch c.oneOf(p.path, block, "type", "text", "tool_use", "thinking", "redacted_thinking", "server_tool_use", "web_search_tool_result") {
+		switch c.oneOf(p.path, block, "type", "text", "tool_use", "thinking", "redacted_thinking", "server_tool_use", "web_search_tool_result",
+			"web_fetch_tool_result", "code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result",
+			"tool_search_tool_result", "mcp_tool_use", "mcp_tool_result") {
 		case "text":
 			c.unknown(p.path, block, []string{"type", "text", "cache_control", "citations"})
 			c.anthropicText(p.path, block)

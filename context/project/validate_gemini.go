@@ -1,5 +1,7 @@
 package project
 
+import "strings"
+
 // gemini checks the system instruction and the contents of a generateContent request.
 func (c *checker) gemini(root any) {
 	if object, ok := root.(map[string]any); ok {
@@ -162,8 +164,8 @@ func (c *checker) geminiImage(path string, value any) {
 	}
 	kind, _ := c.text(path, blob, "mimeType")
 	data, ok := c.text(path, blob, "data")
-	if ok && len(kind) > 6 && kind[:6] == "image/" {
-		c.imageBytes(path, kind, data, takes{kinds: []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}, maxBase64: 20 << 20, totalBase64: 20 << 20})
+	if ok && strings.HasPrefix(kind, "image/") && !strings.HasPrefix(kind, "image/hei") { // HEIC and HEIF are taken, and not read here
+		c.imageBytes(path, kind, data, takes{kinds: []string{"image/png", "image/jpeg", "image/webp"}, maxBase64: 20 << 20, totalBase64: 20 << 20})
 	}
 }
 
