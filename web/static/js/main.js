@@ -269,7 +269,7 @@ function draw() {
 
 function tick() {
   const source = page.detail?.sources?.find((s) => s.name === image.last?.header.source);
-  image.tick(performance.now(), ['ended', 'stalled'].includes(source?.state));
+  image.tick(performance.now(), agent.state !== 'attached' || ['ended', 'stalled'].includes(source?.state)); // images come over the socket
   if (publisher.state === 'reconnecting' || agent.state === 'waiting') draw(); // the countdown
 }
 

@@ -48,7 +48,7 @@ export class ImageView {
     if (asked) replay($('view-stage'), 'flash');
   }
 
-  /** Writes what changes by itself: age, rate, whether the image is still of now. `over` says that its source gives no more. */
+  /** Writes what changes by itself: age, rate, whether the image is still of now. `over` says that no more can come now. */
   tick(at, over = false) {
     const last = this.last, age = last ? this.ageAt(at) : NaN;
     setText($('fig-age'), durationText(age));
