@@ -70,7 +70,9 @@ func (w *chainWitness) judge(t *testing.T, c *camera, images []agentclient.Image
 	var data [][]byte
 	for n, i := range images {
 		f := c.mustKnow(t, i)
-		if n > 0 && (i.Seq <= images[n-1].Seq || !i.CapturedAt.After(images[n-1].CapturedAt.Time)) {
+		if n > 0 && i.RTPTimestamp == images[n-1].RTPTimestamp {
+			t.Errorf("images %d and %d show the same picture, %v", images[n-1].Seq, i.Seq, f)
+		} else if n > 0 && (i.Seq <= images[n-1].Seq || !i.CapturedAt.After(images[n-1].CapturedAt.Time)) {
 			t.Errorf("image %d of %v comes after image %d of %v", i.Seq, i.CapturedAt, images[n-1].Seq, images[n-1].CapturedAt)
 		}
 		known := w.intact[f.index]
