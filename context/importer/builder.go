@@ -44,6 +44,7 @@ type builder struct {
 	fill    bool   // give ids to items that have none
 	count   int    // items given out
 	made    int    // ids made up
+	marks   bool   // the format is one that package project writes notes into
 	entries bool   // the list is of entries, not of items
 	seen    map[key]struct{}
 	calls   map[key]*asked
@@ -251,6 +252,13 @@ func (b *builder) give(item chatctx.Item, at node) {
 }
 
 func (b *builder) message(m chatctx.Message, at node) {
+	if b.marks && b.unmark(m, at) {
+		return
+	}
+	b.plainMessage(m, at)
+}
+
+func (b *builder) plainMessage(m chatctx.Message, at node) {
 	if m.Content == nil {
 		m.Content = chatctx.Content{}
 	}
@@ -295,11 +303,13 @@ func (b *builder) madeCallID() string {
 // output gives an output out: with the name of its call, and with the id of the oldest open call of that name when it has none.
 func (b *builder) output(o chatctx.FunctionCallOutput, at node) {
 	if o.CallID == "" {
-		o.CallID = b.openCall(o.Name)
-		b.note(at, "call_id", NoteCallID, "an output without a call's id belongs to the oldest open call of that name")
+		if o.CallID = b.openCall(o.Name); o.CallID != "" {
+			b.note(at, "call_id", NoteCallID, "an output that does not say whose it is was given to the oldest open call of its name")
+		}
 	}
 	if o.CallID == "" {
 		o.CallID = b.madeCallID() + "_unasked"
+		b.note(at, "call_id", NoteCallID, "an output that does not say whose it is, and no call is open")
 	}
 	a := b.calls[keyOf(o.CallID)]
 	if a == nil {

@@ -110,6 +110,8 @@ func (e *evidence) lookBeside(c conversation) {
 	}
 	for _, l := range c.lists {
 		switch l.name {
+		case "mapping":
+			e.add(ChatGPT, sure, l.off, "a mapping of messages, as ChatGPT exports it")
 		case "contents", "candidates", "turns":
 			e.add(Gemini, likely, l.off, "the list "+l.name)
 		case "chat_messages":

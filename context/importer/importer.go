@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -67,6 +68,7 @@ func (r *reader) finish(err error) (Report, error) {
 	var places []*Place
 	if r.b != nil {
 		rep.Notes, rep.Untold, rep.Items = r.b.notes.list, r.b.notes.untold, r.b.count
+		slices.SortStableFunc(rep.Notes, func(a, b Note) int { return cmp.Compare(a.Offset, b.Offset) })
 		for i := range rep.Notes {
 			places = append(places, &rep.Notes[i].Place)
 		}
@@ -111,6 +113,7 @@ func (r *reader) read() error {
 	if r.report.Format == Text {
 		return r.readTextField(c)
 	}
+	r.b.marks = slices.Contains([]Format{OpenAI, Responses, Realtime, Anthropic, Gemini, Text}, r.report.Format)
 	read := r.elementReader()
 	if read == nil {
 		return r.special(s, c)

@@ -22,7 +22,6 @@ type conversation struct {
 	path   string
 	lists  []container
 	beside map[string]node // small fields that matter: instructions, model, format …
-	tree   bool            // a ChatGPT mapping
 }
 
 // container is a list of elements, or one value that is read as one.
@@ -194,8 +193,6 @@ func (s *survey) field(d *decoder, c *conversation, key, path string, depth int)
 		return s.list(d, list, depth, c)
 	case first == '{' && key == "mapping":
 		c.lists = append(c.lists, container{name: key, path: path, off: at, one: true})
-		c.tree = true
-		s.add(ChatGPT, 9, at, "a mapping of messages, as ChatGPT exports it")
 	case first == '{' && wrappers[key] && depth < maxNesting:
 		if _, err := d.token(); err != nil {
 			return err
@@ -266,7 +263,6 @@ func (c *conversation) collect(o object, path string, depth int) {
 			c.lists = append(c.lists, container{name: key, path: join(path, key), off: f.off})
 		case key == "mapping" && f.kind() == objectKind:
 			c.lists = append(c.lists, container{name: key, path: join(path, key), off: f.off, one: true})
-			c.tree = true
 		case wrappers[key] && f.kind() == objectKind && depth < maxNesting:
 			c.collect(f.object(), join(path, key), depth+1)
 		case besides[key] && len(f.raw) <= 4096:

@@ -27,16 +27,16 @@ var toolNames = map[string]bool{"tool": true, "function": true, "tool result": t
 // maxName is how long a speaker's name may be, in bytes.
 const maxName = 40
 
-// transcript reads lines such as "User: …"; a line without a name belongs to what was said before.
+// transcript reads lines such as "User: …"; a line that begins nothing belongs to what was said before.
 type transcript struct {
 	b       *builder
 	max     int
 	names   map[string]int // unknown names and how often they begin a line
-	who     string         // whose words are open; "" = nobody's
+	open    bool           // somebody's words, or a line of our own transcripts, are open
+	who     string         // whose words; "" = an own line
 	lines   []string
 	size    int
 	at      node
-	blank   int // empty lines inside the open words
 	guessed map[string]bool
 }
 
@@ -157,17 +157,14 @@ func (t *transcript) line(line []byte, off int64) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 	}
 	at := node{off: off}
-	if t.structural(s, at) {
-		return
-	}
 	if name, words, ok := t.opens(s); ok {
 		t.flush()
-		t.who, t.at, t.lines, t.size = name, at, []string{words}, len(words)
+		t.open, t.who, t.at, t.lines, t.size = true, name, at, []string{words}, len(words)
 		return
 	}
 	switch {
-	case t.who == "" && strings.TrimSpace(s) == "":
-	case t.who == "":
+	case !t.open && strings.TrimSpace(s) == "":
+	case !t.open:
 		t.b.lose(at, "", NoteDroppedPart, "words before the first speaker's name")
 	default:
 		if t.size += len(s) + 1; t.size > t.max {
@@ -178,8 +175,12 @@ func (t *transcript) line(line []byte, off int64) {
 	}
 }
 
-// opens tells whether a line begins somebody's words: a known name, one that comes back, or the first of all.
+// opens tells whether a line begins somebody's words: a known name, one that comes back, or the first of all. A line of our own
+// transcripts has no name.
 func (t *transcript) opens(s string) (name, words string, ok bool) {
+	if ownLine(s) {
+		return "", s, true
+	}
 	name, words, ok = speaker(s)
 	if !ok {
 		return
@@ -188,7 +189,7 @@ func (t *transcript) opens(s string) (name, words string, ok bool) {
 	if base, _, found := strings.Cut(low, " ("); found {
 		low = base
 	}
-	if speakers[low] != "" || toolNames[low] || t.names[name] > 1 || t.who == "" {
+	if speakers[low] != "" || toolNames[low] || t.names[name] > 1 || !t.open {
 		return name, words, true
 	}
 	return "", "", false
@@ -196,12 +197,18 @@ func (t *transcript) opens(s string) (name, words string, ok bool) {
 
 // flush gives the open words out.
 func (t *transcript) flush() {
-	if t.who == "" {
+	if !t.open {
 		return
 	}
 	name := t.who
-	said := strings.TrimRight(strings.Join(t.lines, "\n"), "\n")
-	t.who, t.lines, t.size = "", nil, 0
+	said := strings.TrimRight(strings.Join(unindent(t.lines), "\n"), "\n")
+	t.open, t.lines, t.size = false, nil, 0
+	if name == "" {
+		if !t.structural(said, t.at) {
+			t.b.lose(t.at, "", NoteDroppedPart, "a line in brackets that is none of ours")
+		}
+		return
+	}
 	b := t.b
 	low, agent := strings.ToLower(name), ""
 	if base, rest, found := strings.Cut(name, " ("); found && strings.HasSuffix(rest, ")") {
@@ -221,4 +228,18 @@ func (t *transcript) flush() {
 	}
 	m := t.own(said, chatctx.Message{Role: role, AgentID: agent})
 	b.message(m, t.at)
+}
+
+// unindent takes away the two spaces that package project puts before every further line of a text.
+func unindent(lines []string) []string {
+	for _, l := range lines[1:] {
+		if !strings.HasPrefix(l, "  ") && l != "" {
+			return lines
+		}
+	}
+	out := append([]string(nil), lines...)
+	for i := range out[1:] {
+		out[i+1] = strings.TrimPrefix(out[i+1], "  ")
+	}
+	return out
 }

@@ -21,13 +21,21 @@ func (t *transcript) own(said string, m chatctx.Message) chatctx.Message {
 		t.b.lose(t.at, "", NoteDroppedImage, "a transcript names images and does not hold them")
 		said = said[:i]
 	}
+	for {
+		i := strings.LastIndex(said, markOpen+"image")
+		if i < 0 || !strings.HasSuffix(said, markClose) {
+			break
+		}
+		t.b.lose(t.at, "", NoteDroppedImage, "a line stands for an image that was left out")
+		said = strings.TrimSuffix(said[:i], " ")
+	}
 	m.Content = chatctx.TextContent(unquoted(said))
 	return m
 }
 
 // unquoted reads a text that our transcripts quote because it has line breaks.
 func unquoted(s string) string {
-	if len(s) > 1 && s[0] == '"' && strings.Contains(s, `\`) {
+	if len(s) > 1 && s[0] == '"' && (strings.Contains(s, `\n`) || strings.Contains(s, `\r`)) {
 		if u, err := strconv.Unquote(s); err == nil {
 			return u
 		}
@@ -35,10 +43,24 @@ func unquoted(s string) string {
 	return s
 }
 
+// ownLine: a line of our own transcripts that is no message.
+func ownLine(s string) bool {
+	for _, prefix := range []string{"[tool call] ", "[tool result] ", "[tool error] ", "[handoff] ", "[config] ", "[summary of ", "[switch ", markOpen + "handoff: ", markOpen + "summary of "} {
+		if strings.HasPrefix(s, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // structural reads the lines of our own transcripts that are no messages.
 func (t *transcript) structural(s string, at node) bool {
-	if !strings.HasPrefix(s, "[") {
-		return false
+	if note, ok := marked(s); ok {
+		item, kind := readNote(note)
+		if kind == noteItem {
+			t.b.give(t.b.renamed(item, "", at), at)
+		}
+		return kind == noteItem
 	}
 	tag, rest, ok := strings.Cut(s[1:], "] ")
 	if !ok {
@@ -51,14 +73,12 @@ func (t *transcript) structural(s string, at node) bool {
 		if !ok || !strings.HasSuffix(rest, ")") {
 			return false
 		}
-		t.flush()
 		b.call(chatctx.FunctionCall{Name: name, Arguments: unquoted(args)}, at)
 	case tag == "tool result", tag == "tool error":
 		name, out, ok := strings.Cut(rest, " -> ")
 		if !ok {
 			return false
 		}
-		t.flush()
 		b.output(chatctx.FunctionCallOutput{Name: name, Output: unquoted(out), IsError: tag == "tool error"}, at)
 	case tag == "handoff":
 		way, reason, ok := strings.Cut(rest, ": ")
@@ -69,17 +89,14 @@ func (t *transcript) structural(s string, at node) bool {
 		if !ok || to == "" {
 			return false
 		}
-		t.flush()
 		b.give(&chatctx.AgentHandoff{ID: b.id("", at), FromAgent: from, ToAgent: to, Reason: unquoted(reason)}, at)
 	case tag == "config" && rest != "":
-		t.flush()
 		b.give(&chatctx.ConfigUpdate{ID: b.id("", at), Instructions: unquoted(rest)}, at)
 	case strings.HasPrefix(tag, "summary of ") && rest != "":
 		var covers [2]uint64
 		if n, _ := fmt.Sscanf(tag, "summary of %d to %d", &covers[0], &covers[1]); n != 2 || covers[0] == 0 || covers[1] < covers[0] {
 			return false
 		}
-		t.flush()
 		b.give(&chatctx.Summary{ID: b.id("", at), Text: unquoted(rest), Covers: covers}, at)
 	case strings.HasPrefix(tag, "switch "):
 		from, to, ok := strings.Cut(rest, " to ")
@@ -87,7 +104,6 @@ func (t *transcript) structural(s string, at node) bool {
 		if !ok || problem(p) != nil {
 			return false
 		}
-		t.flush()
 		p.ID = b.id("", at)
 		b.give(p, at)
 	default:
