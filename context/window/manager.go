@@ -179,7 +179,7 @@ func (m *Manager) work(ctx context.Context, c *chatctx.Cursor) error {
 func (m *Manager) finish(ctx context.Context, c *chatctx.Cursor) error {
 	for len(m.pending) > 0 {
 		f := m.pending[0]
-		for _, n := range foldSet(m.view.nodes(), f) {
+		for _, n := range m.view.foldSet(m.view.nodes(), f) {
 			op := chatctx.Op{ID: "window-fold:" + fmt.Sprint(f.at) + ":" + n.ItemID(), Kind: chatctx.OpRemove, ItemID: n.ItemID(), BaseSeq: f.at}
 			if _, err := m.remove(ctx, op); err != nil {
 				return err
@@ -238,7 +238,7 @@ func (m *Manager) begin(ctx context.Context, c *chatctx.Cursor) (again bool, err
 	if err := m.catchUp(ctx, c); err != nil {
 		return false, err
 	}
-	if now := foldSet(m.view.nodes(), p.fold); len(now) != len(p.Fold) { // changed or removed: the text may tell what is not to be told
+	if now := m.view.foldSet(m.view.nodes(), p.fold); len(now) != len(p.Fold) { // changed or removed: the text may tell what is not to be told
 		m.stats.void.Add(1)
 		return false, errors.New("summary: what it stands for was changed meanwhile")
 	}

@@ -36,7 +36,7 @@ func (w ContextWindow) Plan(v *View, maxBytes int) Plan {
 	p := Plan{fold: f, Covers: f.covers}
 	out := map[string]bool{}
 	said := false
-	for _, n := range foldSet(nodes, f) {
+	for _, n := range v.foldSet(nodes, f) {
 		p.Fold = append(p.Fold, n.Item)
 		p.Tokens += n.tokens
 		out[n.ItemID()] = true
@@ -134,7 +134,7 @@ func (w ContextWindow) Drop(v *View) chatctx.Items {
 		return nil
 	}
 	may := map[string]bool{}
-	whole := foldSet(nodes, fold{covers: [2]uint64{1, min(limit-1, v.Seq())}, at: v.Seq()})
+	whole := v.foldSet(nodes, fold{covers: [2]uint64{1, min(limit-1, v.Seq())}, at: v.Seq()})
 	halves := map[string][]node{}
 	for _, n := range whole {
 		may[n.ItemID()] = true

@@ -251,7 +251,7 @@ func (w *world) halfDone() bool {
 		}
 	}
 	for _, f := range folds {
-		if len(foldSet(v.nodes(), f)) > 0 {
+		if len(v.foldSet(v.nodes(), f)) > 0 {
 			return true
 		}
 	}

@@ -14,6 +14,7 @@ type View struct {
 	chat  *chatctx.ChatContext
 	tally *tokens.Tally
 	marks map[string]mark
+	pairs map[string]*pair // by call_id; a log has each half at most once, ever
 	epoch uint64
 
 	author string // of the summaries that are ours
@@ -21,8 +22,20 @@ type View struct {
 
 // mark is what the view remembers of an item.
 type mark struct {
+	item            chatctx.Item
 	added, modified uint64 // seq of its append, and of its last append or update
 	ours            bool   // a summary that a Manager wrote
+}
+
+// pair is what the view remembers of a call and its output, after their removal too: what a fold stands for is told by how things
+// were when it was planned.
+type pair struct{ call, output half }
+
+// half is one of a pair; zero when it was never there.
+type half struct{ added, modified, removed uint64 }
+
+func (h half) at(seq uint64) bool {
+	return h.added != 0 && h.added <= seq && (h.removed == 0 || h.removed > seq)
 }
 
 // node is an item with its mark and its price.
@@ -34,7 +47,7 @@ type node struct {
 
 // NewView makes the view of an empty conversation whose Manager writes as author.
 func NewView(c tokens.Counter, author string) *View {
-	return &View{chat: chatctx.New(), tally: tokens.NewTally(c), marks: map[string]mark{}, author: author}
+	return &View{chat: chatctx.New(), tally: tokens.NewTally(c), marks: map[string]mark{}, pairs: map[string]*pair{}, author: author}
 }
 
 // Apply takes the next entry in; the cost does not grow with the history.
@@ -47,20 +60,49 @@ func (v *View) Apply(e chatctx.Entry) error {
 	}
 	v.epoch = e.Epoch
 	switch {
-	case e.Op == chatctx.OpUpdate:
-		m := v.marks[e.ItemID]
-		m.modified = e.Seq
-		v.marks[e.ItemID] = m
-	case e.Item != nil:
-		_, ours := v.begun(e)
-		v.marks[e.Item.ItemID()] = mark{added: e.Seq, modified: e.Seq, ours: ours}
 	case e.Op == chatctx.OpRemove:
-		delete(v.marks, e.ItemID)
+		v.forget(e.ItemID, e.Seq)
+	case e.Item != nil:
+		id := e.Item.ItemID()
+		m, known := v.marks[id]
+		if !known {
+			_, ours := v.begun(e)
+			m = mark{item: e.Item, added: e.Seq, ours: ours}
+		}
+		m.modified = e.Seq
+		v.marks[id] = m
+		if h := v.half(e.Item); h != nil {
+			h.added, h.modified = m.added, m.modified
+		}
 	}
 	for _, id := range e.Removed {
-		delete(v.marks, id)
+		v.forget(id, e.Seq)
 	}
 	return nil
+}
+
+func (v *View) forget(id string, seq uint64) {
+	if h := v.half(v.marks[id].item); h != nil {
+		h.removed = seq
+	}
+	delete(v.marks, id)
+}
+
+// half finds an item's half of its pair, nil when it is none.
+func (v *View) half(item chatctx.Item) *half {
+	id, call := pairID(item)
+	if id == "" {
+		return nil
+	}
+	p := v.pairs[id]
+	if p == nil {
+		p = &pair{}
+		v.pairs[id] = p
+	}
+	if call {
+		return &p.call
+	}
+	return &p.output
 }
 
 // begun reports which fold an entry begins. Only the Manager's own summaries do: an agent may choose any op_id.
@@ -127,50 +169,45 @@ func foldable(item chatctx.Item) bool {
 	return false
 }
 
-// foldSet is what a fold takes out of the nodes. It depends only on the log, so that a restart finds the same: items whose
+// foldSet is what a fold takes out of the conversation. It depends only on the log, so that a restart finds the same: items whose
 // appends are within covers and that nobody changed since the plan; pairs of which both halves are; and earlier summaries.
-func foldSet(nodes []node, f fold) []node {
-	inside := func(n node) bool {
-		if _, ok := n.Item.(*chatctx.Summary); ok && n.ours {
-			return n.added <= f.at && n.modified <= f.at
-		}
-		return foldable(n.Item) && n.added >= f.covers[0] && n.added <= f.covers[1] && n.modified <= f.at
-	}
-	type halves struct{ calls, outputs, in int }
-	pairs := map[string]halves{}
-	each := func(n node, do func(h *halves, call bool)) bool {
-		id, call := pairID(n.Item)
-		if id != "" {
-			h := pairs[id]
-			do(&h, call)
-			pairs[id] = h
-		}
-		return id != ""
-	}
-	for _, n := range nodes {
-		each(n, func(h *halves, call bool) {
-			if call {
-				h.calls++
-			} else {
-				h.outputs++
-			}
-			if inside(n) {
-				h.in++
-			}
-		})
-	}
+func (v *View) foldSet(nodes []node, f fold) []node {
 	var out []node
 	for _, n := range nodes {
-		if !inside(n) {
-			continue
-		}
-		whole := true
-		each(n, func(h *halves, _ bool) { whole = h.outputs > 0 && h.in == h.calls+h.outputs })
-		if whole {
+		if f.holds(n) && (!isHalf(n.Item) || f.holdsPair(v.pairs[callID(n.Item)])) {
 			out = append(out, n)
 		}
 	}
 	return out
+}
+
+func (f fold) holds(n node) bool {
+	if _, summary := n.Item.(*chatctx.Summary); summary && n.ours {
+		return n.added <= f.at && n.modified <= f.at
+	}
+	return foldable(n.Item) && f.inside(n.added, n.modified)
+}
+
+func (f fold) inside(added, modified uint64) bool {
+	return added >= f.covers[0] && added <= f.covers[1] && modified <= f.at
+}
+
+// holdsPair reports whether the halves that were there at the plan may go, both, or an output that had no call; a half that came
+// later keeps the other.
+func (f fold) holdsPair(p *pair) bool {
+	for _, h := range []half{p.call, p.output} {
+		if (h.at(f.at) || h.added != 0 && h.removed == 0) && !f.inside(h.added, h.modified) {
+			return false
+		}
+	}
+	return p.output.at(f.at)
+}
+
+func isHalf(item chatctx.Item) bool { return callID(item) != "" }
+
+func callID(item chatctx.Item) string {
+	id, _ := pairID(item)
+	return id
 }
 
 // pairID is the call_id of a call or an output, "" of other items.
