@@ -243,7 +243,9 @@ func (m *Manager) begin(ctx context.Context, c *chatctx.Cursor) (again bool, err
 		return false, errors.New("summary: what it stands for was changed meanwhile")
 	}
 	summary := &chatctx.Summary{ID: fmt.Sprintf("summary-%d-%d-%d", p.Covers[0], p.Covers[1], p.fold.at), Text: text, Covers: p.Covers}
-	if _, err := m.append(ctx, chatctx.Op{ID: p.fold.opID(), Kind: chatctx.OpAppend, Item: summary}); err != nil {
+	// It stands where the last that it stands for stood; that item is removed afterwards.
+	last := p.Fold[len(p.Fold)-1].ItemID()
+	if _, err := m.append(ctx, chatctx.Op{ID: p.fold.opID(), Kind: chatctx.OpAppend, Item: summary, After: last, BaseSeq: p.fold.at}); err != nil {
 		return false, err
 	}
 	m.stats.summaries.Add(1)
@@ -254,8 +256,7 @@ func (m *Manager) begin(ctx context.Context, c *chatctx.Cursor) (again bool, err
 func (m *Manager) summarise(ctx context.Context, p Plan) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
-	items := Arrange(p.Fold)
-	text, err := m.cfg.Window.SummaryLLM.Summarize(ctx, Request{Instructions: instructions, Conversation: render(items), Items: items})
+	text, err := m.cfg.Window.SummaryLLM.Summarize(ctx, Request{Instructions: instructions, Conversation: render(p.Fold), Items: p.Fold})
 	if err != nil {
 		return "", fmt.Errorf("summary: %w", err)
 	}

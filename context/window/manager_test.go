@@ -61,7 +61,7 @@ func TestNeverBlocksATurn(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		want := "sys <generated> u7 a7 u8 a8 u9 a9 u10 a10 u11 a11"
-		if got := strings.Join(ids(Arrange(log.Snapshot().Items)), " "); got != want {
+		if got := strings.Join(ids(log.Snapshot().Items), " "); got != want {
 			t.Errorf("items %s, want %s", got, want)
 		}
 		if len(llm.requests) != 1 || m.Stats().Summaries != 1 {
@@ -155,7 +155,7 @@ func TestChangedMeanwhile(t *testing.T) {
 				defer start(t, m)()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				items := Arrange(log.Snapshot().Items)
+				items := log.Snapshot().Items
 				s, ok := items[0].(*chatctx.Summary)
 				if !ok || strings.Contains(s.Text, "question 1:") || !strings.Contains(s.Text, "question 2:") || m.Stats().Void != 1 {
 					t.Errorf("stats %+v, items %s", m.Stats(), chatctx.Transcript(items))
@@ -208,7 +208,7 @@ func TestRestartFinishes(t *testing.T) {
 			defer start(t, m)()
 			synctest.Wait()
 			want := "<generated> u7 a7 u8 a8 u9 a9"
-			if got := strings.Join(ids(Arrange(cfg.Log.Snapshot().Items)), " "); got != want {
+			if got := strings.Join(ids(cfg.Log.Snapshot().Items), " "); got != want {
 				t.Errorf("stopped after %d entries: items %s, want %s", written, got, want)
 			}
 			calls := 1
@@ -286,7 +286,7 @@ func TestPromptIsBounded(t *testing.T) {
 		}
 		defer start(t, m)()
 		synctest.Wait()
-		items := Arrange(log.Snapshot().Items)
+		items := log.Snapshot().Items
 		if len(items) > 20 || len(llm.requests) < 3 {
 			t.Fatalf("%d items after %d requests", len(items), len(llm.requests))
 		}

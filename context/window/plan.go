@@ -79,7 +79,7 @@ func (w ContextWindow) old(nodes []node) ([]node, uint64) {
 	begin = max(begin, 0)
 	limit := uint64(math.MaxUint64)
 	for _, n := range nodes[begin:] {
-		if !n.ours { // a summary of ours stands where it was written, not where it belongs
+		if !n.ours { // a summary of ours was appended later than what it stands before
 			limit = min(limit, n.added)
 		}
 	}
@@ -160,28 +160,6 @@ func (w ContextWindow) Drop(v *View) chatctx.Items {
 			gone[u.ItemID()] = true
 			tokens -= u.tokens
 			items--
-		}
-	}
-	return out
-}
-
-// Arrange puts summaries where a model should read them: before the first thing that was said or done, after the instructions
-// that precede it. A log has them where they were written; items that are in order already come back as they are.
-func Arrange(items chatctx.Items) chatctx.Items {
-	first := slices.IndexFunc(items, func(item chatctx.Item) bool { return foldable(item) })
-	isSummary := func(item chatctx.Item) bool { return item.Kind() == chatctx.KindSummary }
-	if first < 0 || !slices.ContainsFunc(items[first:], isSummary) {
-		return items
-	}
-	out := slices.Clone(items[:first])
-	for _, item := range items[first:] {
-		if isSummary(item) {
-			out = append(out, item)
-		}
-	}
-	for _, item := range items[first:] {
-		if !isSummary(item) {
-			out = append(out, item)
 		}
 	}
 	return out

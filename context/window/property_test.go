@@ -70,9 +70,13 @@ func (w *world) restart() {
 }
 
 // append adds an item as another author does; a broken disk is waited for.
-func (w *world) append(item chatctx.Item, word string) {
+func (w *world) append(rt *rapid.T, item chatctx.Item, word string) {
 	w.n++
-	if _, err := w.log.Append(w.t.Context(), from, chatctx.Op{ID: fmt.Sprint("op", w.n), Kind: chatctx.OpAppend, Item: item}); err == nil {
+	op := chatctx.Op{ID: fmt.Sprint("op", w.n), Kind: chatctx.OpAppend, Item: item}
+	if items := w.log.Snapshot().Items; len(items) > 0 && rapid.IntRange(0, 4).Draw(rt, "insert") == 0 {
+		op.After = rapid.SampledFrom(items).Draw(rt, "after").ItemID()
+	}
+	if _, err := w.log.Append(w.t.Context(), from, op); err == nil {
 		if word != "" {
 			w.words[item.ItemID()] = word
 		}
@@ -89,19 +93,19 @@ func (w *world) talk(rt *rapid.T) {
 		call := fmt.Sprint("c", rapid.IntRange(0, w.n/3).Draw(rt, "call"))
 		switch rapid.IntRange(0, 9).Draw(rt, "kind") {
 		case 0, 1, 2:
-			w.append(say(id, chatctx.RoleUser, word), word)
+			w.append(rt, say(id, chatctx.RoleUser, word), word)
 		case 3, 4:
-			w.append(say(id, chatctx.RoleAssistant, word), word)
+			w.append(rt, say(id, chatctx.RoleAssistant, word), word)
 		case 5, 6:
-			w.append(&chatctx.FunctionCall{ID: id, CallID: call, Name: "f", Arguments: word}, word)
+			w.append(rt, &chatctx.FunctionCall{ID: id, CallID: call, Name: "f", Arguments: word}, word)
 		case 7:
-			w.append(&chatctx.FunctionCallOutput{ID: id, CallID: call, Name: "f", Output: word}, word)
+			w.append(rt, &chatctx.FunctionCallOutput{ID: id, CallID: call, Name: "f", Output: word}, word)
 		case 8:
-			w.append(rapid.SampledFrom([]chatctx.Item{
+			w.append(rt, rapid.SampledFrom([]chatctx.Item{
 				say(id, chatctx.RoleSystem, word), &chatctx.AgentHandoff{ID: id, ToAgent: "b"}, &chatctx.ConfigUpdate{ID: id, Instructions: word},
 			}).Draw(rt, "structure"), "")
 		case 9:
-			w.append(&chatctx.PipelineSwitch{ID: id, State: "committed"}, "")
+			w.append(rt, &chatctx.PipelineSwitch{ID: id, State: "committed"}, "")
 		}
 	}
 }
@@ -316,9 +320,21 @@ func TestPropertyPlan(t *testing.T) {
 			if folded && i >= begin {
 				rt.Fatalf("item %d of the newest %d turns is folded", i, keep)
 			}
-			if m, ok := item.(*chatctx.Message); ok && len(p.Fold) > 0 && i < begin && !folded && foldable(m) {
+			at, _, _ := w.log.Chat().Placed(item.ItemID())
+			if m, ok := item.(*chatctx.Message); ok && i < begin && !folded && foldable(m) && at < oldestKept(w.log.Chat(), items[begin:]) {
 				rt.Fatalf("the old message %d stays", i)
 			}
 		}
 	})
+}
+
+// oldestKept is the seq of the oldest append among items: what was put in among older things since is left alone.
+func oldestKept(chat *chatctx.ChatContext, items chatctx.Items) uint64 {
+	oldest := uint64(1 << 60)
+	for _, item := range items {
+		if seq, _, ok := chat.Placed(item.ItemID()); ok {
+			oldest = min(oldest, seq)
+		}
+	}
+	return oldest
 }

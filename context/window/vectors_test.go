@@ -112,7 +112,7 @@ func runVector(t *testing.T, v vector, llm *fake) chatctx.Items {
 		stop := start(t, m)
 		synctest.Wait()
 		stop()
-		items = Arrange(log.Snapshot().Items)
+		items = log.Snapshot().Items
 		if n := v.want.Tokens; n != nil && !v.differs {
 			sum := 0
 			for _, item := range items {
@@ -142,7 +142,7 @@ func checkPrompt(t *testing.T, v vector, kept chatctx.Items, llm *fake) {
 	if v.want.Unchanged {
 		return
 	}
-	for _, item := range Arrange(v.Items.Items) {
+	for _, item := range v.Items.Items {
 		if there[item.ItemID()] {
 			continue
 		}
