@@ -86,7 +86,9 @@ func blobs(sha string) (string, []byte, error) {
 }
 
 // blobURL names a sample. It is no real SHA-256, which the projectors do not look at.
-func blobURL(name string) string { return chatctx.BlobPrefix + strings.Repeat("0", 64-len(name)) + name }
+func blobURL(name string) string {
+	return chatctx.BlobPrefix + strings.Repeat("0", 64-len(name)) + name
+}
 
 func dataURL(mime string, data []byte) string {
 	return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString(data)

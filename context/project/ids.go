@@ -29,7 +29,9 @@ func mapID(id string, limit int) string {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))
-	return mappedPrefix + base64.RawURLEncoding.EncodeToString(sum[:])[:22]
+	var mapped [len(mappedPrefix) + 43]byte
+	base64.RawURLEncoding.Encode(mapped[copy(mapped[:], mappedPrefix):], sum[:])
+	return string(mapped[:len(mappedPrefix)+22])
 }
 
 func plainID(id string) bool {

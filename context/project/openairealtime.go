@@ -64,9 +64,13 @@ func OpenAIRealtime(items chatctx.Items, o Options) (RealtimeConversation, []Los
 	losses := append(c.losses, instructionRoles(items, o)...)
 	used := make(map[string]bool, len(c.steps))
 	// An item that becomes two (an assistant's message and the images in it) needs a second id; so does what was made up.
-	add := func(ours, second string, item RealtimeItem) {
+	add := func(ours, second string, at int, item RealtimeItem) {
 		item.ID = mapID(ours, realtimeID)
 		if ours == "" || used[item.ID] {
+			second += " of " + ours
+			if ours == "" {
+				second += strconv.Itoa(at)
+			}
 			for item.ID = mapID(second, realtimeID); used[item.ID]; item.ID = mapID(second, realtimeID) {
 				second += "'"
 			}
@@ -78,24 +82,20 @@ func OpenAIRealtime(items chatctx.Items, o Options) (RealtimeConversation, []Los
 		out.Items = append(out.Items, item)
 	}
 	for i, s := range c.steps {
-		second := "second of " + s.id
-		if s.id == "" {
-			second = "step " + strconv.Itoa(i)
-		}
 		switch s.kind {
 		case stepSay:
-			add(s.id, second, RealtimeItem{Type: "message", Role: string(s.role), Content: realtimeContent(s)})
+			add(s.id, "second", i, RealtimeItem{Type: "message", Role: string(s.role), Content: realtimeContent(s)})
 		case stepNote:
-			add(s.id, second, RealtimeItem{Type: "message", Role: "system", Content: []RealtimePart{{Type: "input_text", Text: mark(s.note)}}})
+			add(s.id, "second", i, RealtimeItem{Type: "message", Role: "system", Content: []RealtimePart{{Type: "input_text", Text: mark(s.note)}}})
 		case stepCalls:
 			ids := make([]string, len(s.calls))
 			for k, call := range s.calls {
 				id, name := outerNames(call, realtimeID, false, &losses)
 				ids[k] = id
-				add(call.id, "call "+call.callID, RealtimeItem{Type: "function_call", CallID: id, Name: name, Arguments: call.arguments})
+				add(call.id, call.callID, i, RealtimeItem{Type: "function_call", CallID: id, Name: name, Arguments: call.arguments})
 			}
 			for k, call := range s.calls {
-				add(call.outputID, "output of "+call.callID, RealtimeItem{Type: "function_call_output", CallID: ids[k], Output: call.output})
+				add(call.outputID, "output of "+call.callID, i, RealtimeItem{Type: "function_call_output", CallID: ids[k], Output: call.output})
 				noErrorFlag(call, &losses)
 			}
 		}
@@ -108,7 +108,7 @@ func realtimeContent(s step) []RealtimePart {
 	if s.role == chatctx.RoleAssistant {
 		kind = "output_text"
 	}
-	content := make([]RealtimePart, 0, 2*len(s.parts))
+	content := make([]RealtimePart, 0, len(s.parts))
 	for _, p := range s.parts {
 		if p.pic == nil {
 			content = append(content, RealtimePart{Type: kind, Text: p.text})

@@ -135,4 +135,3 @@ func (c *checker) chatContent(path string, value any, kinds ...string) {
 		}
 	}
 }
-
