@@ -2,6 +2,7 @@ package chatctx
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -13,17 +14,22 @@ type ChatContext struct {
 	last  uint64            // place given last
 	nodes []node            // in order of place
 	index map[string]uint64 // item id → place
+
+	unnamed map[string]struct{} // item ids made for authors who gave none: the seeds' formats show none either; nil when none
 }
 
 // node is an item with what the fold remembers of it.
 type node struct {
 	item     Item
-	place    uint64 // rises with each append and stays: where the node is in nodes is found by halving
+	place    uint64 // rises along nodes, so that a node is found by halving; see placeGap
 	added    uint64 // seq of its append
 	modified uint64 // seq of its last append or update
 	at       int64  // when it was appended, in Unix milliseconds; noTime when a snapshot brought it
-	unnamed  bool   // its author gave no id: the seeds' formats show none either
 }
+
+// placeGap is what lies between the places of neighbours, so that an insertion finds room; when there is none left, after 32
+// insertions at one spot, all places are given anew.
+const placeGap = 1 << 32
 
 // noTime is the zero time.Time in Unix milliseconds.
 const noTime = -62135596800000
@@ -65,9 +71,38 @@ func (c *ChatContext) find(id string) (int, bool) {
 }
 
 func (c *ChatContext) add(item Item, seq uint64, at int64) {
-	c.last++
+	c.last += placeGap
 	c.index[item.ItemID()] = c.last
 	c.nodes = append(c.nodes, node{item: item, place: c.last, added: seq, modified: seq, at: at})
+}
+
+// insert puts an item at i, before the node that is there now.
+func (c *ChatContext) insert(i int, item Item, seq uint64, at int64) {
+	if i == len(c.nodes) {
+		c.add(item, seq, at)
+		return
+	}
+	before := uint64(0)
+	if i > 0 {
+		before = c.nodes[i-1].place
+	}
+	if c.nodes[i].place-before < 2 {
+		c.spread()
+		before = uint64(i) * placeGap
+	}
+	place := before + (c.nodes[i].place-before)/2
+	c.index[item.ItemID()] = place
+	c.nodes = slices.Insert(c.nodes, i, node{item: item, place: place, added: seq, modified: seq, at: at})
+}
+
+// spread gives all places anew.
+func (c *ChatContext) spread() {
+	c.last = 0
+	for i := range c.nodes {
+		c.last += placeGap
+		c.nodes[i].place = c.last
+		c.index[c.nodes[i].item.ItemID()] = c.last
+	}
 }
 
 // Placed says when an item was added: the seq of its append, and the time. The time is zero and the seq the snapshot's for an
@@ -93,7 +128,7 @@ func (c *ChatContext) ItemsFrom(from uint64) Items {
 
 // Clone is an independent copy that shares the immutable items.
 func (c *ChatContext) Clone() *ChatContext {
-	return (&ChatContext{seq: c.seq, last: c.last, nodes: slices.Clone(c.nodes)}).indexed()
+	return (&ChatContext{seq: c.seq, last: c.last, nodes: slices.Clone(c.nodes), unnamed: maps.Clone(c.unnamed)}).indexed()
 }
 
 // indexed makes the index of nodes.
@@ -134,7 +169,9 @@ func (c *ChatContext) Snapshot() Snapshot { return Snapshot{Seq: c.seq, Items: c
 
 // Apply folds the next entry in. An entry that is not the next one, or that names an item that is not there, means a damaged
 // log: the ChatContext stays as it was and the error's Kind is LogDamaged.
-func (c *ChatContext) Apply(e Entry) error {
+func (c *ChatContext) Apply(e Entry) error { return c.apply(&e) }
+
+func (c *ChatContext) apply(e *Entry) error {
 	if e.Seq != c.seq+1 {
 		return fail(LogDamaged, "seq", "entry %d follows entry %d", e.Seq, c.seq)
 	}
@@ -147,7 +184,15 @@ func (c *ChatContext) Apply(e Entry) error {
 		if _, taken := c.index[id]; taken || id == "" {
 			return fail(LogDamaged, "item", "entry %d appends item %q: an id is not empty and is not given twice", e.Seq, id)
 		}
-		c.add(e.Item, e.Seq, e.At.UnixMilli())
+		if e.After == "" {
+			c.add(e.Item, e.Seq, e.At.UnixMilli())
+			break
+		}
+		i, ok := c.find(e.After)
+		if !ok {
+			return fail(LogDamaged, "after_item_id", "entry %d appends after item %q, which is not there", e.Seq, e.After)
+		}
+		c.insert(i+1, e.Item, e.Seq, e.At.UnixMilli())
 	case OpUpdate:
 		i, ok := c.find(e.ItemID)
 		if !ok {

@@ -3,8 +3,6 @@ package chatctx
 import (
 	"strconv"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // The seeds' names for what is called otherwise here.
@@ -14,7 +12,8 @@ type (
 )
 
 // ChatMessage is one message as the seeds have it: the flat view of a *Message with the calls made in it, or of a tool's result
-// (ToolCallID set, Role RoleTool). It is a copy: changing it changes no conversation.
+// (ToolCallID set, Role RoleTool). It is a copy: changing it changes no conversation. It has no place for a result's tool name and
+// is_error, for times, and for what was generated but not heard: Items has them.
 type ChatMessage struct {
 	Role       Role
 	Content    string
@@ -25,39 +24,8 @@ type ChatMessage struct {
 	AgentID    string
 }
 
-// Empty makes a ChatContext without messages and handoffs.
-func Empty() *ChatContext { return New() }
-
-// NewChatContext makes a free-standing ChatContext of messages and then handoffs; both lists are copied. Roles, images, calls and
-// texts must be valid and ids unique: an *Error names the first that is not, as messages[3].role. A missing id is made, and stays
-// out of Messages and ToContextMessages.
-//
-// A free-standing ChatContext is a little log of its own: each Add… method makes its next entry and folds it in. The fold of a
-// session's Log must not be changed that way: append operations to the Log.
-func NewChatContext(messages []ChatMessage, handoffs []AgentHandoff) (*ChatContext, error) {
-	c, now := New(), time.Now()
-	for n, m := range messages {
-		at := "messages[" + strconv.Itoa(n) + "]"
-		items, err := m.items()
-		if err != nil {
-			return nil, badField(err, at, at)
-		}
-		for _, item := range items {
-			if err := c.push(item, now); err != nil {
-				return nil, badField(err, at, at)
-			}
-		}
-	}
-	for n, h := range handoffs {
-		if err := c.push(&h, now); err != nil {
-			at := "handoffs[" + strconv.Itoa(n) + "]"
-			return nil, badField(err, at, at)
-		}
-	}
-	return c, nil
-}
-
-// items takes a message apart. A message that only calls tools gives its id to its first call.
+// items takes a message apart. A message that only calls tools gives its id to its first call. An empty role is the user's, as
+// in the seeds.
 func (m ChatMessage) items() ([]Item, error) {
 	if m.ToolCallID != "" {
 		if len(m.Images) > 0 || len(m.ToolCalls) > 0 {
@@ -67,7 +35,7 @@ func (m ChatMessage) items() ([]Item, error) {
 	}
 	role := m.Role
 	if role == "" {
-		role = RoleUser // the seeds' default
+		role = RoleUser
 	}
 	if len(m.ToolCalls) > 0 && role != RoleAssistant {
 		return nil, fail(InvalidArgument, "tool_calls", "only the assistant calls tools, not %q", role)
@@ -78,8 +46,7 @@ func (m ChatMessage) items() ([]Item, error) {
 		items = append(items, newMessage(role, m.Content, m.MessageID, m.AgentID, m.Images))
 	}
 	for n, call := range m.ToolCalls {
-		call.ID = ""
-		if callsOnly && n == 0 {
+		if callsOnly && n == 0 && m.MessageID != "" {
 			call.ID = m.MessageID
 		}
 		if call.AgentID == "" {
@@ -105,95 +72,76 @@ func newMessage(role Role, text, id, agentID string, images []ImageContent) *Mes
 
 const detailAuto = "auto"
 
-// push is the next entry of a free-standing ChatContext: it appends item, with a new id when it has none.
-func (c *ChatContext) push(item Item, at time.Time) error { return c.pushAfter(item, at, "") }
-
-func (c *ChatContext) pushAfter(item Item, at time.Time, after string) error {
-	unnamed := item.ItemID() == ""
-	if unnamed {
-		item = item.withID(uuid.NewString())
-	} else if !ValidID(item.ItemID()) {
-		return fail(InvalidArgument, "message_id", "id %q: allowed are 1 to 64 of A-Z, a-z, 0-9, _ and -", item.ItemID())
-	}
-	if err := item.validate(); err != nil {
-		return err
-	}
-	if err := checkTexts(item, maxInt); err != nil {
-		return err
-	}
-	if _, taken := c.index[item.ItemID()]; taken {
-		return fail(DuplicateID, "message_id", "the id %s is taken", item.ItemID())
-	}
-	if err := c.Apply(Entry{Seq: c.seq + 1, Author: authorLocal, At: At(at), Op: OpAppend, Item: item}); err != nil {
-		return err
-	}
-	i, _ := c.find(item.ItemID())
-	c.nodes[i].unnamed = unnamed
-	return nil
-}
-
-const (
-	authorLocal = "local" // of the entries of a free-standing ChatContext
-	maxInt      = int(^uint(0) >> 1)
-)
-
-// MessageOptions are AddMessage's optional arguments.
-type MessageOptions struct {
-	ID     string // default: a new UUID
-	Images []ImageContent
-	// CreatedAt is when it was said, as Placed tells; zero = now. The order is the order of adding, whatever it says.
-	CreatedAt time.Time
-	Replace   bool
-}
-
-// AddMessage appends a message and returns it.
-func (c *ChatContext) AddMessage(role Role, content string, o MessageOptions) (ChatMessage, error) {
-	return c.addMessage(role, content, "", o)
-}
-
-func (c *ChatContext) addMessage(role Role, content, agentID string, o MessageOptions) (ChatMessage, error) {
-	if o.CreatedAt.IsZero() {
-		o.CreatedAt = time.Now()
-	}
-	if o.ID == "" {
-		o.ID = uuid.NewString()
-	}
-	m := newMessage(role, content, o.ID, agentID, o.Images)
-	if err := c.push(m, o.CreatedAt); err != nil {
-		return ChatMessage{}, err
-	}
-	return m.chat(), nil
-}
-
-func (m *Message) chat() ChatMessage {
-	return ChatMessage{Role: m.Role, Content: m.Content.Text(), MessageID: m.ID, Images: m.Content.Images(), AgentID: m.AgentID}
+// view is m as the seeds have it, with the id that is to be shown.
+func (m *Message) view(id string) ChatMessage {
+	return ChatMessage{Role: m.Role, Content: m.Content.Text(), MessageID: id, Images: m.Content.Images(), AgentID: m.AgentID}
 }
 
 // Messages is the conversation as the seeds' flat messages, in order. Calls join the assistant's message that they directly
-// follow, or make one of their own; handoffs, config updates, summaries and switches are no messages: see Items.
+// follow, unless another agent made them, or make one of their own; handoffs, config updates, summaries and switches are no
+// messages: see Items.
 func (c *ChatContext) Messages() []ChatMessage {
 	out := []ChatMessage{}
-	for _, n := range c.nodes {
-		id := n.item.ItemID()
-		if n.unnamed {
-			id = ""
-		}
-		switch it := n.item.(type) {
+	for _, u := range c.messageUnits() {
+		first := c.nodes[u[0]].item
+		var m ChatMessage
+		switch it := first.(type) {
 		case *Message:
-			m := it.chat()
-			m.MessageID = id
-			out = append(out, m)
+			m = it.view(c.shownID(it.ID))
+			u = u[1:]
 		case *FunctionCall:
-			if last := len(out) - 1; last >= 0 && out[last].Role == RoleAssistant {
-				out[last].ToolCalls = append(out[last].ToolCalls, *it)
-			} else {
-				out = append(out, ChatMessage{Role: RoleAssistant, MessageID: id, ToolCalls: []FunctionCall{*it}, AgentID: it.AgentID})
-			}
+			m = ChatMessage{Role: RoleAssistant, MessageID: c.shownID(it.ID), AgentID: it.AgentID}
 		case *FunctionCallOutput:
-			out = append(out, ChatMessage{Role: RoleTool, Content: it.Output, MessageID: id, ToolCallID: it.CallID})
+			m = ChatMessage{Role: RoleTool, Content: it.Output, MessageID: c.shownID(it.ID), ToolCallID: it.CallID}
+			u = nil
 		}
+		for _, i := range u {
+			m.ToolCalls = append(m.ToolCalls, *c.nodes[i].item.(*FunctionCall))
+		}
+		out = append(out, m)
 	}
 	return out
+}
+
+// messageUnits groups the nodes that make one message each: a message with the calls that join it, calls alone, or an output.
+func (c *ChatContext) messageUnits() [][]int {
+	var units [][]int
+	var agent string  // of the unit that calls may join
+	joinable := false // the last unit is the assistant's
+	add := func(i int) { units = append(units, []int{i}) }
+	for i, n := range c.nodes {
+		switch it := n.item.(type) {
+		case *Message:
+			add(i)
+			joinable, agent = it.Role == RoleAssistant, it.AgentID
+		case *FunctionCall:
+			if joinable && (it.AgentID == agent || it.AgentID == "") {
+				units[len(units)-1] = append(units[len(units)-1], i)
+				continue
+			}
+			add(i)
+			joinable, agent = true, it.AgentID
+		case *FunctionCallOutput:
+			add(i)
+			joinable = false
+		}
+	}
+	return units
+}
+
+// shownID is the id that the seeds' formats show for an item: "" when its author gave none.
+func (c *ChatContext) shownID(id string) string {
+	if _, hidden := c.unnamed[id]; hidden {
+		return ""
+	}
+	return id
+}
+
+func (c *ChatContext) hideID(id string) {
+	if c.unnamed == nil {
+		c.unnamed = map[string]struct{}{}
+	}
+	c.unnamed[id] = struct{}{}
 }
 
 // Handoffs are the handoffs in order; Placed says when each was.
@@ -215,4 +163,88 @@ func (c *ChatContext) LastHandoff() (h AgentHandoff, ok bool) {
 		}
 	}
 	return AgentHandoff{}, false
+}
+
+// TurnCount is the number of the user's messages. A tool's result is none of them.
+func (c *ChatContext) TurnCount() int {
+	turns := 0
+	for _, n := range c.nodes {
+		if m, ok := n.item.(*Message); ok && m.Role == RoleUser {
+			turns++
+		}
+	}
+	return turns
+}
+
+// EstimatedTokens is the seeds' estimate, by their own heuristic: two tokens for each whitespace-separated word of all message
+// contents, tools' results included. It takes a paragraph of Chinese for one word and images and calls for nothing; package
+// context/tokens counts exactly.
+func (c *ChatContext) EstimatedTokens() int {
+	words := 0
+	for _, n := range c.nodes {
+		words += contentWords(n.item)
+	}
+	return 2 * words
+}
+
+// contentWords counts the words that the seeds' estimate sees.
+func contentWords(item Item) int {
+	switch it := item.(type) {
+	case *Message:
+		return wordCount(it.Content.Text())
+	case *FunctionCallOutput:
+		return wordCount(it.Output)
+	}
+	return 0
+}
+
+// ToContextMessages writes the messages in the seeds' transport format.
+func (c *ChatContext) ToContextMessages() []ContextMessage {
+	items := make(Items, len(c.nodes))
+	for i, n := range c.nodes {
+		items[i] = n.item
+		if _, hidden := c.unnamed[n.item.ItemID()]; hidden {
+			items[i] = n.item.withID("")
+		}
+	}
+	return ToContextMessages(items)
+}
+
+// OpenAIMessage is a message of ToOpenAIMessages.
+type OpenAIMessage struct {
+	Role    Role   `json:"role"`
+	Content string `json:"content"`
+}
+
+// ToOpenAIMessages is the seeds' conversion, exactly: one {role, content} a message. It loses images, calls, ids and who answered
+// which call, and shows a tool's result as the user's words; reasoningModel changes nothing. Package context/project writes what
+// OpenAI takes.
+func (c *ChatContext) ToOpenAIMessages(reasoningModel bool) []OpenAIMessage {
+	_ = reasoningModel // reserved, as in the seeds
+	out := []OpenAIMessage{}
+	for _, m := range c.Messages() {
+		if m.Role == RoleTool {
+			m.Role = RoleUser
+		}
+		out = append(out, OpenAIMessage{m.Role, m.Content})
+	}
+	return out
+}
+
+// NewFromContextMessages reads a transport list as FromContextMessages does, into a free-standing ChatContext. A repeated id is not kept for
+// the second item, which a warning tells; an id is kept as it is even where a Log would not take it.
+func NewFromContextMessages(data []byte) (c *ChatContext, warnings []string, err error) {
+	items, warnings, err := FromContextMessages(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, now := New(), time.Now()
+	for n, item := range items {
+		if _, taken := c.index[item.ItemID()]; taken {
+			warnings = append(warnings, "item "+strconv.Itoa(n)+": the id "+clip(item.ItemID())+" is taken: left out")
+			item = item.withID("")
+		}
+		c.take(item, now)
+	}
+	return c, warnings, nil
 }

@@ -81,15 +81,39 @@ func (c *Cursor) fill(ctx context.Context) error {
 
 // Grown is a channel that is closed as soon as there is an entry that this cursor has not given.
 func (c *Cursor) Grown() <-chan struct{} {
-	c.log.wake.Lock()
-	defer c.log.wake.Unlock()
-	if c.log.head.Load() > c.after {
-		return closedChannel
+	for {
+		g := c.log.grown.Load()
+		if g == nil {
+			g = &growing{make(chan struct{})}
+			if !c.log.grown.CompareAndSwap(nil, g) {
+				continue
+			}
+		}
+		// Only now: an append after this look finds g, and one before it is seen.
+		if c.log.head.Load() > c.after {
+			return closedChannel
+		}
+		return g.closed
 	}
-	if c.log.grown == nil {
-		c.log.grown = make(chan struct{})
+}
+
+// growing is one wait for the log to grow, shared by all who wait.
+type growing struct{ closed chan struct{} }
+
+// notify wakes the followers that wait, so that the writer does not have to (G9): readying 64 goroutines takes longer than the
+// append. While it is under way the writer starts no other; what is appended meanwhile, it sees itself, before it ends.
+func (l *Log) notify() {
+	for {
+		head := l.head.Load()
+		if g := l.grown.Swap(nil); g != nil {
+			close(g.closed)
+		}
+		l.notifying.Store(false)
+		// Who began to wait after the swap has seen head; has the writer gone on since, and left them to this notifier?
+		if l.grown.Load() == nil || l.head.Load() == head || !l.notifying.CompareAndSwap(false, true) {
+			return
+		}
 	}
-	return c.log.grown
 }
 
 // Seq is the last entry given.

@@ -15,6 +15,7 @@ const (
 	DefaultMaxItemBytes  = 256 << 10
 	DefaultMaxImageBytes = 1 << 20
 	maxOpIDBytes         = 128
+	maxAuthorBytes       = 128
 	readBatch            = 128
 )
 
@@ -43,9 +44,9 @@ type Log struct {
 	removed map[string]struct{} // item ids that were given and are no more
 	calls   map[string]callState
 
-	wake  sync.Mutex    // guards grown
-	grown chan struct{} // closed and forgotten at the next append; nil while nobody waits
-	head  atomic.Uint64 // chat.seq, for followers
+	head      atomic.Uint64           // chat.seq, for followers
+	grown     atomic.Pointer[growing] // what waiting followers wait for; nil while nobody waits
+	notifying atomic.Bool             // a notifier is under way
 
 	stored sync.Map // SHA-256 → nothing, of images that the store is known to have
 
@@ -63,7 +64,7 @@ type callState struct{ called, answered bool }
 
 // Origin says who sends an operation, when, and under which leg's epoch.
 type Origin struct {
-	Author string
+	Author string // at most 128 bytes of UTF-8
 	Epoch  uint64
 	At     time.Time
 }
@@ -99,8 +100,8 @@ func (l *Log) catchUp(ctx context.Context) error {
 		if len(entries) == 0 {
 			return nil
 		}
-		for _, e := range entries {
-			if _, err := l.commit(e, nil); err != nil {
+		for i := range entries {
+			if _, err := l.commit(&entries[i], nil); err != nil {
 				return err
 			}
 		}
@@ -113,6 +114,9 @@ func (l *Log) catchUp(ctx context.Context) error {
 //
 // Append takes op.Item and op.Changes over: the caller must not write to them, nor to what they refer to, any more.
 func (l *Log) Append(ctx context.Context, from Origin, op Op) (Ack, error) {
+	if len(from.Author) > maxAuthorBytes || !utf8.ValidString(from.Author) {
+		return Ack{}, fail(InvalidArgument, "author", "an author is at most %d bytes of UTF-8", maxAuthorBytes)
+	}
 	if op.ID == "" || len(op.ID) > maxOpIDBytes || !utf8.ValidString(op.ID) {
 		return Ack{}, fail(InvalidArgument, "op_id", "op_id is required: 1 to %d bytes of UTF-8, unique in the session", maxOpIDBytes)
 	}
@@ -186,7 +190,7 @@ func (l *Log) write(ctx context.Context, from Origin, op Op, warnings []string, 
 		}
 		err = l.cfg.Store.Append(ctx, l.cfg.Session, entry)
 		if err == nil {
-			a, err := l.commit(entry, warnings)
+			a, err := l.commit(&entry, warnings)
 			return Ack{Seq: a.seq, ItemID: a.itemID, Warnings: warnings}, err
 		}
 		if !errors.Is(err, ErrStaleHead) {
@@ -217,27 +221,23 @@ func (l *Log) answer(opID string) (Ack, bool) {
 }
 
 // commit folds an entry that the store has and wakes the followers.
-func (l *Log) commit(e Entry, warnings []string) (answer, error) {
+func (l *Log) commit(e *Entry, warnings []string) (answer, error) {
 	a, err := l.fold(e, warnings)
 	if err != nil {
 		return a, err
 	}
 	l.head.Store(e.Seq)
-	l.wake.Lock()
-	grown := l.grown
-	l.grown = nil
-	l.wake.Unlock()
-	if grown != nil {
-		close(grown)
+	if l.grown.Load() != nil && l.notifying.CompareAndSwap(false, true) {
+		go l.notify()
 	}
 	return a, nil
 }
 
 // fold applies an entry and remembers its ids.
-func (l *Log) fold(e Entry, warnings []string) (answer, error) {
+func (l *Log) fold(e *Entry, warnings []string) (answer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.chat.Apply(e); err != nil {
+	if err := l.chat.apply(e); err != nil {
 		return answer{}, err
 	}
 	a := answer{e.Seq, e.ItemID}

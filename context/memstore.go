@@ -3,43 +3,56 @@ package chatctx
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // MemStore is a Store in memory: for tests, and for running without a disk. What it holds ends with the process.
+// Readers take no lock, so that the followers of a log never hold its writer up (G9).
 type MemStore struct {
-	mu       sync.RWMutex
-	sessions map[string]*memSession
-	closed   bool
+	mu       sync.RWMutex // guards writing, and blobs
+	sessions sync.Map     // id → *memSession
+	closed   atomic.Bool
 }
 
 type memSession struct {
-	chunks [][]Entry // full ones of memChunk, the last may have room: entries never move, so readers share them
-	n      uint64    // entries in all
+	chunks atomic.Pointer[[]*memChunk] // the last may have room: entries never move and never change, so readers share them
+	n      atomic.Uint64               // entries in all; those before it are written
 	blobs  map[string]Blob
 }
 
-const memChunk = 128
+const memChunkSize = 128
+
+type memChunk [memChunkSize]Entry
 
 // NewMemStore makes an empty store.
-func NewMemStore() *MemStore { return &MemStore{sessions: map[string]*memSession{}} }
+func NewMemStore() *MemStore { return &MemStore{} }
 
 // Append implements Store.
 func (s *MemStore) Append(_ context.Context, session string, e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed.Load() {
 		return ErrClosed
 	}
-	if m := s.sessions[session]; e.Seq != m.head()+1 {
+	m := s.find(session)
+	if e.Seq != m.head()+1 {
 		return ErrStaleHead
 	}
-	m := s.session(session)
-	if m.n%memChunk == 0 {
-		m.chunks = append(m.chunks, make([]Entry, 0, memChunk))
+	if m == nil {
+		m = s.add(session)
 	}
-	last := &m.chunks[len(m.chunks)-1]
-	*last = append(*last, e)
-	m.n++
+	n := m.n.Load()
+	if n%memChunkSize == 0 {
+		var chunks []*memChunk
+		if old := m.chunks.Load(); old != nil {
+			chunks = *old
+		}
+		chunks = append(chunks, new(memChunk)) // where readers of the old list do not look
+		m.chunks.Store(&chunks)
+	}
+	chunks := *m.chunks.Load()
+	chunks[n/memChunkSize][n%memChunkSize] = e
+	m.n.Store(n + 1)
 	return nil
 }
 
@@ -48,53 +61,57 @@ func (m *memSession) head() uint64 {
 	if m == nil {
 		return 0
 	}
-	return m.n
+	return m.n.Load()
 }
 
-func (s *MemStore) session(id string) *memSession {
-	m := s.sessions[id]
-	if m == nil {
-		m = &memSession{}
-		s.sessions[id] = m
-	}
+func (s *MemStore) find(id string) *memSession {
+	m, _ := s.sessions.Load(id)
+	found, _ := m.(*memSession)
+	return found
+}
+
+// add makes a session; the caller holds mu and knows that there is none.
+func (s *MemStore) add(id string) *memSession {
+	m := &memSession{}
+	s.sessions.Store(id, m)
 	return m
 }
 
 // Read implements Store. The slice is shared and must not be written to; it ends at the end of a chunk.
 func (s *MemStore) Read(_ context.Context, session string, after uint64, limit int) ([]Entry, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	m := s.sessions[session]
-	if after >= m.head() {
+	m := s.find(session)
+	head := m.head()
+	if after >= head {
 		return nil, nil
 	}
-	chunk := m.chunks[after/memChunk]
-	start := int(after % memChunk)
-	end := start + min(max(limit, 0), len(chunk)-start)
+	chunk := (*m.chunks.Load())[after/memChunkSize]
+	start := after % memChunkSize
+	end := start + min(uint64(max(limit, 0)), head-after, memChunkSize-start)
 	return chunk[start:end:end], nil
 }
 
 // Head implements Store.
 func (s *MemStore) Head(_ context.Context, session string) (uint64, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+	if s.closed.Load() {
 		return 0, ErrClosed
 	}
-	return s.sessions[session].head(), nil
+	return s.find(session).head(), nil
 }
 
 // PutBlob implements Store.
 func (s *MemStore) PutBlob(_ context.Context, session, sha256 string, b Blob) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed.Load() {
 		return ErrClosed
 	}
-	m := s.session(session)
+	m := s.find(session)
+	if m == nil {
+		m = s.add(session)
+	}
 	if m.blobs == nil {
 		m.blobs = map[string]Blob{}
 	}
@@ -106,10 +123,10 @@ func (s *MemStore) PutBlob(_ context.Context, session, sha256 string, b Blob) er
 func (s *MemStore) GetBlob(_ context.Context, session, sha256 string) (Blob, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.closed {
+	if s.closed.Load() {
 		return Blob{}, ErrClosed
 	}
-	if m := s.sessions[session]; m != nil {
+	if m := s.find(session); m != nil {
 		if b, ok := m.blobs[sha256]; ok {
 			return b, nil
 		}
@@ -121,10 +138,10 @@ func (s *MemStore) GetBlob(_ context.Context, session, sha256 string) (Blob, err
 func (s *MemStore) Delete(_ context.Context, session string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed.Load() {
 		return ErrClosed
 	}
-	delete(s.sessions, session)
+	s.sessions.Delete(session)
 	return nil
 }
 
@@ -132,7 +149,7 @@ func (s *MemStore) Delete(_ context.Context, session string) error {
 func (s *MemStore) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	s.sessions = nil
+	s.closed.Store(true)
+	s.sessions.Clear()
 	return nil
 }

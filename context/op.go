@@ -23,10 +23,11 @@ type Op struct {
 	ID   string // op_id: unique in the session for its life, 1–128 bytes
 	Kind OpKind
 
-	Item Item // append: the item; its id may be empty, then the log gives it a UUID
+	Item  Item   // append: the item; its id may be empty, then the log gives it a UUID
+	After string // append: the id of the item that it is to stand right after; "" = at the end
 
 	ItemID  string  // update, remove
-	BaseSeq uint64  // update, remove: the seq the author had applied; 0 = do not check
+	BaseSeq uint64  // update, remove, append with After: the seq the author had applied; 0 = do not check
 	Changes Changes // update
 
 	MaxItems  *int // truncate: how many items to keep; nil = no limit
@@ -146,9 +147,10 @@ type Entry struct {
 	At      Time     `json:"at"`
 	Epoch   uint64   `json:"epoch"` // of the leg that had the floor
 	Op      OpKind   `json:"op"`
-	Item    Item     `json:"item,omitempty"`    // append, update: the whole item after it
-	ItemID  string   `json:"item_id,omitempty"` // update, remove
-	Removed []string `json:"removed,omitempty"` // truncate: ids, in order
+	Item    Item     `json:"item,omitempty"`          // append, update: the whole item after it
+	After   string   `json:"after_item_id,omitempty"` // append: the item it stands right after; "" = at the end
+	ItemID  string   `json:"item_id,omitempty"`       // update, remove
+	Removed []string `json:"removed,omitempty"`       // truncate: ids, in order
 }
 
 // UnmarshalJSON reads an entry as written by a store or the wire.

@@ -13,16 +13,22 @@ func (l *Log) plan(from Origin, op Op) (Entry, error) {
 	var err error
 	switch op.Kind {
 	case OpAppend:
-		e.Item, err = l.planAppend(op.Item)
+		e.After = op.After
+		if op.After != "" {
+			_, err = l.touch("after_item_id", op.After, op.BaseSeq)
+		}
+		if err == nil {
+			e.Item, err = l.planAppend(op.Item)
+		}
 	case OpUpdate:
 		e.ItemID = op.ItemID
 		e.Item, err = l.planUpdate(op)
 	case OpRemove:
 		e.ItemID = op.ItemID
-		_, err = l.touch(op)
+		_, err = l.touch("item_id", op.ItemID, op.BaseSeq)
 	case OpTruncate:
 		items, places := l.chat.Items(), []int(nil)
-		places, err = planTruncate(items, op.MaxItems, op.MaxTokens)
+		places, err = planTruncate(items, op.MaxItems, op.MaxTokens, itemTokens)
 		for _, i := range places {
 			e.Removed = append(e.Removed, items[i].ItemID())
 		}
@@ -68,7 +74,7 @@ func (l *Log) used(id string) bool {
 }
 
 func (l *Log) planUpdate(op Op) (Item, error) {
-	old, err := l.touch(op)
+	old, err := l.touch("item_id", op.ItemID, op.BaseSeq)
 	if err != nil {
 		return nil, err
 	}
@@ -79,19 +85,19 @@ func (l *Log) planUpdate(op Op) (Item, error) {
 	return item, l.checkItem(item)
 }
 
-// touch finds the item that op is about and checks its base_seq: conflicts are per item, so that two agents that change
-// different items never get into each other's way.
-func (l *Log) touch(op Op) (Item, error) {
-	i, ok := l.chat.find(op.ItemID)
+// touch finds the item that an operation is about, which field names, and checks its base_seq: conflicts are per item, so that
+// two agents that change different items never get into each other's way.
+func (l *Log) touch(field, id string, baseSeq uint64) (Item, error) {
+	i, ok := l.chat.find(id)
 	if !ok {
-		return nil, fail(NotFound, "item_id", "there is no item %q", op.ItemID)
+		return nil, fail(NotFound, field, "there is no item %q", id)
 	}
 	n := l.chat.nodes[i]
-	if op.BaseSeq > l.chat.seq {
-		return nil, fail(InvalidArgument, "base_seq", "base_seq %d is past the head %d", op.BaseSeq, l.chat.seq)
+	if baseSeq > l.chat.seq {
+		return nil, fail(InvalidArgument, "base_seq", "base_seq %d is past the head %d", baseSeq, l.chat.seq)
 	}
-	if op.BaseSeq != 0 && n.modified > op.BaseSeq {
-		return nil, fail(Conflict, "base_seq", "item %s was changed by entry %d, after base_seq %d: read it and try again", op.ItemID, n.modified, op.BaseSeq)
+	if baseSeq != 0 && n.modified > baseSeq {
+		return nil, fail(Conflict, "base_seq", "item %s was changed by entry %d, after base_seq %d: read it and try again", id, n.modified, baseSeq)
 	}
 	return n.item, nil
 }

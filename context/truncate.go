@@ -11,14 +11,9 @@ import (
 
 // planTruncate lists the places of the items to remove, in order, so that at most maxItems items and maxTokens estimated tokens
 // stay, as far as what is protected allows. nil = no limit. Places, because the items of a saved conversation may have no ids.
-func planTruncate(items Items, maxItems, maxTokens *int) ([]int, error) {
-	for _, limit := range []struct {
-		field string
-		value *int
-	}{{"max_items", maxItems}, {"max_tokens", maxTokens}} {
-		if limit.value != nil && *limit.value <= 0 {
-			return nil, fail(InvalidArgument, limit.field, "%s must be at least 1; leave it out for no limit", limit.field)
-		}
+func planTruncate(items Items, maxItems, maxTokens *int, itemTokens func(Item) int) ([]int, error) {
+	if err := checkLimits(maxItems, maxTokens); err != nil {
+		return nil, err
 	}
 	if maxItems == nil && maxTokens == nil {
 		return nil, fail(InvalidArgument, "max_items", "give max_items, max_tokens or both")
@@ -43,6 +38,18 @@ func planTruncate(items Items, maxItems, maxTokens *int) ([]int, error) {
 	}
 	slices.Sort(places)
 	return places, nil
+}
+
+func checkLimits(maxItems, maxTokens *int) error {
+	for _, limit := range []struct {
+		field string
+		value *int
+	}{{"max_items", maxItems}, {"max_tokens", maxTokens}} {
+		if limit.value != nil && *limit.value <= 0 {
+			return fail(InvalidArgument, limit.field, "%s must be at least 1; leave it out for no limit", limit.field)
+		}
+	}
+	return nil
 }
 
 // removable groups the unprotected items, oldest first; each group is the places of items that may only go together.

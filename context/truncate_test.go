@@ -50,7 +50,7 @@ func TestTruncate(t *testing.T) {
 		{"an image weighs", Items{&Message{ID: "i", Role: RoleAssistant, Content: Content{ImageContent{URL: "http://x"}}}, msg("u", RoleUser, 1)}, nil, new(imageTokens), "i"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			places, err := planTruncate(c.items, c.maxItems, c.maxToks)
+			places, err := planTruncate(c.items, c.maxItems, c.maxToks, itemTokens)
 			var removed []string
 			for _, i := range places {
 				removed = append(removed, c.items[i].ItemID())

@@ -2,6 +2,7 @@ package chatctx
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,12 @@ import (
 // Truncate keeps at most maxItems items and maxTokens estimated tokens (nil = no limit), as a context.truncate operation does:
 // instructions, handoffs, summaries and the newest user message stay, a call and its output go together, the oldest go first.
 func (s Items) Truncate(maxItems, maxTokens *int) (Items, error) {
-	removed, err := planTruncate(s, maxItems, maxTokens)
+	return s.TruncateBy(maxItems, maxTokens, itemTokens)
+}
+
+// TruncateBy is Truncate with a count of tokens of the caller's choice, which is asked up to three times for an item.
+func (s Items) TruncateBy(maxItems, maxTokens *int, tokens func(Item) int) (Items, error) {
+	removed, err := planTruncate(s, maxItems, maxTokens, tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -25,9 +31,13 @@ func (s Items) Truncate(maxItems, maxTokens *int) (Items, error) {
 	return kept, nil
 }
 
-// Inline puts data: URLs in the place of blob references; the items are copied where they change.
+// MaxInlineBytes bounds the data: URLs that Inline makes for one list of items: a conversation may show one image many times.
+const MaxInlineBytes = 64 << 20
+
+// Inline puts data: URLs in the place of blob references; the items are copied where they change. More than MaxInlineBytes of them
+// are an *Error of kind TooLarge, found before the image that would be too much is encoded.
 func Inline(ctx context.Context, log *Log, items Items) (Items, error) {
-	out := make(Items, len(items))
+	out, room := make(Items, len(items)), MaxInlineBytes
 	for n, item := range items {
 		out[n] = item
 		m, ok := item.(*Message)
@@ -47,6 +57,9 @@ func Inline(ctx context.Context, log *Log, items Items) (Items, error) {
 			blob, err := log.Blob(ctx, sha)
 			if err != nil {
 				return nil, err
+			}
+			if room -= len(blob.MIME) + len("data:;base64,") + base64.StdEncoding.EncodedLen(len(blob.Data)); room < 0 {
+				return nil, fail(TooLarge, "inline", "the images have more than %d bytes as data: URLs: read fewer items, or the images one by one", MaxInlineBytes)
 			}
 			img.URL = DataURL(blob.MIME, blob.Data)
 			content[k] = img
