@@ -31,6 +31,7 @@ type Subscription struct {
 
 	// guarded by track.mu
 	sampler sampler
+	seen    uint64 // number of the last picture it was given: one that is early enough to be due again is not taken twice
 	gone    bool
 }
 

@@ -110,6 +110,10 @@ func (t *Track) Push(p *rtp.Packet, at time.Time) {
 	if t.st.Packets == 0 {
 		t.firstPacket = at
 	}
+	if at.Sub(t.st.LastPacketAt) >= keyFrameSpacing { // requests sent into an outage were not refused: no back-off for them
+		t.reqs.answered()
+		signal(t.control)
+	}
 	silent := at.Sub(t.st.LastPacketAt) >= t.cfg.StallAfter
 	t.st.Packets++
 	t.st.LastPacketAt = at

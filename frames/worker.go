@@ -160,9 +160,10 @@ func (w *worker) plan() bool {
 	at := w.at.receivedAt
 	backlog := w.t.queue.n > 0
 	for _, s := range w.t.subs {
-		if !s.sampler.due(at) || backlog && s.sampler.overdue(at) < min(backlogWait, s.sampler.interval) {
+		if s.seen >= w.at.n || !s.sampler.due(at) || backlog && s.sampler.overdue(at) < min(backlogWait, s.sampler.interval) {
 			continue
 		}
+		s.seen = w.at.n
 		s.sampler.took(at)
 		j := w.job(s.key, s.want.Options)
 		j.subs = append(j.subs, s)
