@@ -25,6 +25,7 @@ const version = "0.1.0"
 const usage = `usage: sightline COMMAND [flags]
 
   serve     run the gateway; sightline serve --help lists its flags
+  context   read, check and convert saved conversations; sightline context lists its commands
   version   print the version and what it was built with
 `
 
@@ -43,6 +44,8 @@ func (p program) run() int {
 	switch p.args[0] {
 	case "serve":
 		return p.serve(p.args[1:])
+	case "context":
+		return p.context(p.args[1:])
 	case "version", "--version":
 		fmt.Fprintf(p.stdout, "sightline %s (%s%s)\n", version, runtime.Version(), revision())
 		return exitOK
