@@ -44,6 +44,7 @@ type builder struct {
 	fill    bool   // give ids to items that have none
 	count   int    // items given out
 	made    int    // ids made up
+	exact   bool   // the format is ours: nothing is supplied that is not there
 	marks   bool   // the format is one that package project writes notes into
 	entries bool   // the list is of entries, not of items
 	seen    map[key]struct{}
@@ -316,7 +317,7 @@ func (b *builder) output(o chatctx.FunctionCallOutput, at node) {
 		b.note(at, "call_id", NoteOrphan, "the output of a call that is not there before it")
 	} else {
 		a.answered = true
-		if o.Name == "" {
+		if o.Name == "" && !b.exact {
 			o.Name = a.name
 		}
 	}

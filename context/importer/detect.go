@@ -122,6 +122,7 @@ func (e *evidence) lookBeside(c conversation) {
 			e.add(Responses, likely, l.off, "the list "+l.name)
 		case "items":
 			says(Items, likely, "seq")
+			says(Realtime, likely, "instructions")
 		}
 	}
 	says(Anthropic, likely, "system")
@@ -254,6 +255,8 @@ func (e *evidence) lookCall(o object, why string) {
 		for _, f := range []Format{Items, LiveKit, VideoSDK} {
 			e.add(f, faint, o.off, why+" with is_error")
 		}
+	case !o.has("id") || o.has("output"):
+		e.add(Responses, likely-1, o.off, why+" without id or is_error")
 	default:
 		for _, f := range []Format{Items, LiveKit, VideoSDK, Responses} {
 			e.add(f, faint, o.off, why)
@@ -307,8 +310,8 @@ func (e *evidence) lookMessage(o object, typed bool) {
 		}
 		e.add(Items, faint, o.off, "items of type message")
 		e.add(Responses, faint, o.off, "items of type message")
-		if o.has("status") {
-			e.add(Responses, likely-1, o.off, "a message with status")
+		if o.has("status") || !o.has("id") {
+			e.add(Responses, likely-1, o.off, "items of type message, with status or without id")
 		}
 	}
 	e.lookParts(o.get("content"), typed)
@@ -354,7 +357,7 @@ func (e *evidence) lookParts(content node, typed bool) {
 			e.add(Responses, likely, v.off, why)
 		case "text":
 			if typed {
-				e.add(Items, likely-1, v.off, "items with parts of type text")
+				e.add(Items, likely, v.off, "items with parts of type text")
 			}
 		}
 		return i < maxParts

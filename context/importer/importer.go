@@ -114,6 +114,7 @@ func (r *reader) read() error {
 		return r.readTextField(c)
 	}
 	r.b.marks = slices.Contains([]Format{OpenAI, Responses, Realtime, Anthropic, Gemini, Text}, r.report.Format)
+	r.b.exact = r.report.Format == Items
 	read := r.elementReader()
 	if read == nil {
 		return r.special(s, c)
@@ -286,7 +287,7 @@ func (r *reader) beside(c conversation) {
 		}
 		r.b.path = join(c.path, name)
 		if content := r.b.instructions(v); len(content) > 0 {
-			r.b.message(chatctx.Message{Role: chatctx.RoleSystem, Content: content}, v)
+			r.b.plainMessage(chatctx.Message{Role: chatctx.RoleSystem, Content: content}, v)
 		}
 	}
 	if v := c.beside["previous_response_id"]; v.given() && r.report.Format == Responses {

@@ -43,6 +43,7 @@ func (b *builder) unmark(m chatctx.Message, at node) (ok bool) {
 		}
 	}
 	var label chatctx.ImageContent
+	given := m.Role
 	for _, p := range content {
 		if img, isImage := p.(chatctx.ImageContent); isImage {
 			img.Source, img.CapturedAt = label.Source, label.CapturedAt
@@ -51,12 +52,12 @@ func (b *builder) unmark(m chatctx.Message, at node) (ok bool) {
 			continue
 		}
 		note, isNote := marked(p.(chatctx.Text).Text)
-		if !isNote {
-			m.Content = append(m.Content, p)
-			continue
-		}
 		role := m.Role
-		switch item, kind := readNote(note); kind {
+		if !isNote {
+			role = given // only images come under another role: what follows them is the message's own again
+		}
+		item, kind := readNote(note)
+		switch kind {
 		case noteItem:
 			flush()
 			b.note(at, "", NoteChanged, "one of our notes is read back as what it stands for")
@@ -68,15 +69,18 @@ func (b *builder) unmark(m chatctx.Message, at node) (ok bool) {
 			b.lose(at, "", NoteDroppedImage, "a line stands for an image that was left out")
 		case noteTurn:
 		case noteInstructions:
+			flush()
 			role = chatctx.RoleSystem
 		case noteAssistant:
+			flush()
 			role = chatctx.RoleAssistant
-		default:
-			m.Content = append(m.Content, p)
 		}
 		if role != m.Role {
 			flush()
 			m.Role = role
+		}
+		if kind == noteUnknown {
+			m.Content = append(m.Content, p)
 		}
 	}
 	flush()
