@@ -16,6 +16,7 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/context/project"
 )
 
 func TestSessionsOverHTTP(t *testing.T) {
@@ -136,7 +137,7 @@ func TestContextOverHTTP(t *testing.T) {
 	if items := get("?max_items=2")["context"].([]any); len(items) != 2 {
 		t.Errorf("max_items=2: %v", items)
 	}
-	if text := get("?format=text")["context"].(string); !strings.Contains(text, "user: hello\n") || !strings.Contains(text, "[tool result] look -> a cat") {
+	if text := get("?format=text")["context"].(string); !strings.Contains(text, "User: hello\n") || !strings.Contains(text, "[tool result] look -> a cat") {
 		t.Errorf("text: %s", text)
 	}
 	if list := get("?format=transport")["context"].([]any); len(list) != 4 || list[2].(map[string]any)["tool_calls"] == nil {
@@ -414,5 +415,50 @@ func TestWantSwitchesContextOnAndOff(t *testing.T) {
 	r.send(`{"type":"want","want":{"context":true}}`)
 	if e := r.expect("context.entry"); e["seq"] != 2.0 {
 		t.Errorf("switched on again: %v, want what was missed", e)
+	}
+}
+
+// TestContextInProvidersFormats holds each format against the provider's rules as package project knows them from the outside.
+func TestContextInProvidersFormats(t *testing.T) {
+	g := startGateway(t, nil)
+	g.createSession("s")
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 2500, 10))); err != nil {
+		t.Fatal(err)
+	}
+	for n, item := range []string{
+		`{"type":"message","role":"system","content":"be brief"}`,
+		`{"type":"message","role":"assistant","content":"hello"}`,
+		`{"type":"message","role":"user","content":[{"type":"text","text":"look"},{"type":"image","url":"` + chatctx.DataURL("image/png", file.Bytes()) + `"}]}`,
+		`{"type":"function_call","call_id":"c1","name":"look","arguments":"no json"}`,
+		`{"type":"message","role":"user","content":"well?"}`,
+		`{"type":"function_call_output","call_id":"c1","name":"look","output":"a cat"}`,
+		`{"type":"function_call_output","call_id":"orphan","name":"x","output":"y"}`,
+		`{"type":"handoff","from_agent":"a","to_agent":"b","reason":"asked"}`,
+	} {
+		if status, body, _ := g.do("POST", "/v1/sessions/s/context", fmt.Sprintf(`{"op_id":"op%d","item":%s}`, n, item)); status != 200 {
+			t.Fatalf("append %s: %d %s", item, status, body)
+		}
+	}
+	for _, format := range []project.Format{project.FormatOpenAIChat, project.FormatOpenAIResponses, project.FormatOpenAIRealtime, project.FormatAnthropic, project.FormatGemini} {
+		status, body, _ := g.do("GET", "/v1/sessions/s/context?for_agent=b&format="+string(format), "")
+		var answer struct {
+			Context json.RawMessage
+			Losses  []project.Loss
+		}
+		if err := json.Unmarshal(body, &answer); status != 200 || err != nil {
+			t.Fatalf("%s: %d %s", format, status, body)
+		}
+		for _, p := range project.Validate(format, answer.Context) {
+			if !p.Some { // what only some servers refuse is chosen by project.Options
+				t.Errorf("%s: the provider would refuse this: %v", format, p)
+			}
+		}
+		if !bytes.Contains(answer.Context, []byte("data:image/jpeg")) && !bytes.Contains(answer.Context, []byte("image/jpeg")) {
+			t.Errorf("%s: the image was not made smaller and sent", format)
+		}
+		if len(answer.Losses) == 0 {
+			t.Errorf("%s: the orphan is not reported", format)
+		}
 	}
 }

@@ -53,38 +53,31 @@ func (s *Server) append(w http.ResponseWriter, r *http.Request) (chatctx.Ack, st
 // authorHTTP is who an append over HTTP is by.
 const authorHTTP = "http"
 
-// contextFormats are the formats that getContext can write.
-const contextFormats = "items, transport and text"
-
 // getContext writes the conversation in a format. from_seq is inclusive; limits as in context.truncate.
 func (s *Server) getContext(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	log, closeLog, err := s.conversation(r.Context(), id)
+	answer, err := s.readContext(r)
 	if err != nil {
 		problem.Write(w, err)
 		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+func (s *Server) readContext(r *http.Request) (contextAnswer, error) {
+	id, q := r.PathValue("id"), r.URL.Query()
+	log, closeLog, err := s.conversation(r.Context(), id)
+	if err != nil {
+		return contextAnswer{}, err
 	}
 	defer closeLog()
 	chat := log.Chat()
-	q := r.URL.Query()
 	items, err := selectItems(chat, q)
-	if err == nil && q.Get("inline") == "true" {
-		items, err = chatctx.Inline(r.Context(), log, items)
-		err = contextProblem(err)
-	}
-	format := q.Get("format")
-	if format == "" {
-		format = "items"
-	}
-	var value any
-	if err == nil {
-		value, err = formatItems(items, format)
-	}
 	if err != nil {
-		problem.Write(w, err)
-		return
+		return contextAnswer{}, err
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"session": id, "seq": chat.Seq(), "format": format, "context": value})
+	answer, err := formatItems(r.Context(), log, items, q)
+	answer.Session, answer.Seq = id, chat.Seq()
+	return answer, err
 }
 
 func selectItems(chat *chatctx.ChatContext, q url.Values) (chatctx.Items, error) {
@@ -121,18 +114,6 @@ func intQuery(q url.Values, name string) (*int, error) {
 		return nil, problem.New(problem.InvalidArgument, "%s %q is no whole number", name, text).WithField(name)
 	}
 	return &n, nil
-}
-
-func formatItems(items chatctx.Items, format string) (any, error) {
-	switch format {
-	case "items":
-		return items, nil
-	case "transport":
-		return chatctx.ToContextMessages(items), nil
-	case "text":
-		return chatctx.Transcript(items), nil
-	}
-	return nil, problem.New(problem.InvalidArgument, "format %q: this version writes %s", format, contextFormats).WithField("format")
 }
 
 // getBlob serves the bytes of an image of the conversation. They never change, so caches may keep them.
