@@ -96,8 +96,8 @@ func (a order) compare(b order) int {
 // slot is something that is said or done and not yet written for good.
 type slot struct {
 	order
-	began     bool // start is that of the speech; else the earliest time that was heard of it
-	active    time.Time
+	began     bool      // start is that of the speech; else the earliest time that was heard of it
+	active    time.Time // when something was reported of it last
 	stopped   time.Time
 	leg       string
 	agent     string
@@ -200,19 +200,19 @@ func (c *Core) Handle(e Event, now time.Time) []Out {
 	}
 	switch e.Kind {
 	case ToolCall:
-		c.toolCall(e)
+		c.toolCall(e, now)
 	case ToolOutput:
-		c.toolOutput(e)
+		c.toolOutput(e, now)
 	case Error:
 		c.stats.Errors++
 	default:
-		c.speech(e)
+		c.speech(e, now)
 	}
 	return c.Advance(now)
 }
 
 // speech takes a report about somebody's words in.
-func (c *Core) speech(e Event) {
+func (c *Core) speech(e Event, now time.Time) {
 	if e.Who != Caller && e.Who != Assistant || e.Kind < SpeechStarted || e.Kind > Interrupted {
 		c.stats.Ignored++
 		return
@@ -227,7 +227,7 @@ func (c *Core) speech(e Event) {
 	if e.AgentID != "" {
 		s.agent = e.AgentID
 	}
-	s.reported(e)
+	s.reported(e, now)
 	if s.itemID == "" {
 		s.left = false // it is alive again, so it may hold back what is later
 	}
@@ -267,9 +267,9 @@ func (c *Core) speech(e Event) {
 }
 
 // reported moves the start of a slot to where it belongs and notes that it is alive.
-func (s *slot) reported(e Event) {
-	if e.At.After(s.active) {
-		s.active = e.At
+func (s *slot) reported(e Event, now time.Time) {
+	if now.After(s.active) {
+		s.active = now
 	}
 	starts := e.Kind == SpeechStarted
 	switch {
@@ -307,7 +307,7 @@ func (c *Core) slotOf(e Event) *slot {
 		c.stats.Ignored++ // the end of nothing
 		return nil
 	}
-	return c.open(&slot{order: order{start: e.At, rank: rankOf(k.class), key: k}, active: e.At, began: e.Kind == SpeechStarted})
+	return c.open(&slot{order: order{start: e.At, rank: rankOf(k.class), key: k}, began: e.Kind == SpeechStarted})
 }
 
 // openItem is the key of what a report without an item id is about: the speaker's oldest open thing that it can belong to.

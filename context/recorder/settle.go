@@ -32,7 +32,7 @@ func (c *Core) take() []Out {
 func (c *Core) advance(now time.Time, flush bool) []Out {
 	for id, s := range c.waiting {
 		if flush || !now.Before(s.active.Add(c.times.Wait)) {
-			c.makeUpCall(id, s)
+			c.makeUpCall(id, s, now)
 		}
 	}
 	slices.SortFunc(c.queue, func(a, b *slot) int { return a.compare(b.order) })
@@ -138,16 +138,25 @@ func (c *Core) passOver(s *slot) {
 		return
 	}
 	s.left = true
-	if !blank(s.text) {
+	if m := c.message(s, false); m != nil {
 		c.stats.Provisional++
-		c.append(s, c.message(s, false), stagePart, "")
+		c.append(s, m, stagePart, "")
 		return
 	}
-	if len(c.places) == 0 && len(c.queue) > 1 && s.rank == 0 {
-		// Nothing is before it that it could be put after later: it keeps an empty place.
-		c.stats.Provisional++
-		c.append(s, &chatctx.Message{Role: chatctx.RoleUser, Content: chatctx.Content{}}, stagePart, "no transcript yet: an empty place")
+	if len(c.queue) > 1 && blank(s.text) && c.before(s.order) == 0 {
+		c.reserve(s)
 	}
+}
+
+// reserve writes an empty place for something of which nothing is known yet, when nothing is before it that it could be put
+// after later.
+func (c *Core) reserve(s *slot) {
+	m := &chatctx.Message{Role: chatctx.RoleUser, Content: chatctx.Content{}}
+	if s.rank > 0 {
+		m.Role = chatctx.RoleAssistant
+	}
+	c.stats.Provisional++
+	c.append(s, m, stagePart, "nothing is known of it yet: an empty place")
 }
 
 // late looks whether more is known of a slot that was passed over.
@@ -219,6 +228,13 @@ func (c *Core) giveUp(s *slot) {
 
 func (c *Core) remove(s *slot) {
 	c.stats.Vanished++
+	for _, q := range c.queue { // sorted; the first that would have been put after this needs a place of its own
+		if q.left && q.itemID == "" && q.compare(s.order) > 0 && c.before(q.order) == 1 {
+			c.reserve(q)
+			break
+		}
+	}
+	c.places = slices.DeleteFunc(c.places, func(p place) bool { return p.itemID == s.itemID })
 	c.emit(s, chatctx.Op{ID: s.key.opID(stageGone), Kind: chatctx.OpRemove, ItemID: s.itemID}, "")
 	c.drop(s)
 }
@@ -275,7 +291,7 @@ func (c *Core) append(s *slot, item chatctx.Item, stage, note string) {
 	c.used[s.itemID] = true
 	s.written = withID(item, s.itemID)
 	op := chatctx.Op{ID: s.key.opID(stage), Kind: chatctx.OpAppend, Item: s.written}
-	i, _ := slices.BinarySearchFunc(c.places, s.order, func(p place, o order) int { return p.compare(o) })
+	i := c.before(s.order)
 	if i < len(c.places) {
 		c.stats.Late++
 		note = "late: its place had been passed"
@@ -288,6 +304,12 @@ func (c *Core) append(s *slot, item chatctx.Item, stage, note string) {
 		c.places = slices.Delete(c.places, 0, 1)
 	}
 	c.emit(s, op, note)
+}
+
+// before is how many of the places are before one.
+func (c *Core) before(o order) int {
+	i, _ := slices.BinarySearchFunc(c.places, o, func(p place, o order) int { return p.compare(o) })
+	return i
 }
 
 // withID makes a copy of an item with an id.

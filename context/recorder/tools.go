@@ -3,12 +3,13 @@ package recorder
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	chatctx "sightline/context"
 )
 
 // toolCall takes the report of a call in.
-func (c *Core) toolCall(e Event) {
+func (c *Core) toolCall(e Event, now time.Time) {
 	if strings.TrimSpace(e.Name) == "" {
 		c.stats.Nameless++
 		return
@@ -27,7 +28,7 @@ func (c *Core) toolCall(e Event) {
 	if args == "" {
 		args = "{}"
 	}
-	s := c.tool(e, "c", id)
+	s := c.open(c.tool(e, "c", id, now))
 	s.item = &chatctx.FunctionCall{CallID: id, Name: c.clean(e.Name), Arguments: args, AgentID: e.AgentID}
 	if o := c.waiting[id]; o != nil { // its output was faster
 		delete(c.waiting, id)
@@ -47,20 +48,15 @@ func (c *Core) newCallID(epoch uint64) string {
 	}
 }
 
-// tool opens the slot of a call or an output.
-func (c *Core) tool(e Event, class, callID string) *slot {
-	s := c.toolSlot(e, class, callID)
-	return c.open(s)
-}
-
-func (c *Core) toolSlot(e Event, class, callID string) *slot {
+// tool makes the slot of a call or an output.
+func (c *Core) tool(e Event, class, callID string, now time.Time) *slot {
 	k := key{class: class, epoch: e.Epoch, item: short(callID)}
-	return &slot{order: order{start: e.At, rank: rankOf(class), key: k}, active: e.At, began: true, leg: e.Leg, agent: e.AgentID, final: true, done: true, callID: callID}
+	return &slot{order: order{start: e.At, rank: rankOf(class), key: k}, active: now, began: true, leg: e.Leg, agent: e.AgentID, final: true, done: true}
 }
 
 // toolOutput takes the report of a result in. It joins its call, however late it is; a result without a call_id belongs to the
 // oldest call of that tool that came without one and waits.
-func (c *Core) toolOutput(e Event) {
+func (c *Core) toolOutput(e Event, now time.Time) {
 	id := c.clean(e.CallID)
 	if id == "" {
 		id = c.unanswered(e)
@@ -74,7 +70,7 @@ func (c *Core) toolOutput(e Event) {
 		id = c.newCallID(e.Epoch)
 		call := e
 		call.CallID = id
-		c.toolCall(call)
+		c.toolCall(call, now)
 	}
 	k := c.callOf(id)
 	if k.answered {
@@ -91,7 +87,7 @@ func (c *Core) toolOutput(e Event) {
 		return
 	}
 	k.answered = true
-	s := c.toolSlot(e, "o", id)
+	s := c.tool(e, "o", id, now)
 	s.item = &chatctx.FunctionCallOutput{CallID: id, Name: c.clean(name), Output: c.clean(e.Output), IsError: e.IsError}
 	if !k.called {
 		c.waiting[id] = s
@@ -126,8 +122,8 @@ func (c *Core) unanswered(e Event) string {
 }
 
 // makeUpCall writes a call for a result whose call nobody reported in time.
-func (c *Core) makeUpCall(id string, s *slot) {
+func (c *Core) makeUpCall(id string, s *slot, now time.Time) {
 	c.stats.Orphans++
 	o := s.item.(*chatctx.FunctionCallOutput)
-	c.toolCall(Event{Kind: ToolCall, CallID: id, Name: o.Name, At: s.start, Epoch: s.key.epoch, Leg: s.leg, AgentID: s.agent})
+	c.toolCall(Event{Kind: ToolCall, CallID: id, Name: o.Name, At: s.start, Epoch: s.key.epoch, Leg: s.leg, AgentID: s.agent}, now)
 }
