@@ -42,10 +42,15 @@ func InspectImage(data []byte) (ImageInfo, error) {
 		return ImageInfo{}, &Error{Kind: InvalidImage, Field: "url", Detail: "the bytes are no JPEG, PNG, GIF or WebP image", Cause: err}
 	}
 	if cfg.Width < 1 || cfg.Height < 1 || cfg.Width > maxImageSide || cfg.Height > maxImageSide || cfg.Width*cfg.Height > maxImagePixels {
-		return ImageInfo{}, fail(InvalidImage, "url", "the image claims %d×%d pixels: allowed are 1 to %d a side and %d in all", cfg.Width, cfg.Height, maxImageSide, maxImagePixels)
+		e := fail(InvalidImage, "url", "the image claims %d×%d pixels: allowed are 1 to %d a side and %d in all", cfg.Width, cfg.Height, maxImageSide, maxImagePixels)
+		e.Cause = errTooManyPixels
+		return ImageInfo{}, e
 	}
 	return ImageInfo{MIME: "image/" + format, Width: cfg.Width, Height: cfg.Height}, nil
 }
+
+// errTooManyPixels tells the one refusal of InspectImage that is about a known kind of image.
+const errTooManyPixels storeError = "too many pixels"
 
 // maxMediaType bounds the media type of a data: URL; RFC 6838 §4.2 allows two names of 127.
 const maxMediaType = 255

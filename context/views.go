@@ -2,7 +2,6 @@ package chatctx
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +57,7 @@ func Inline(ctx context.Context, log *Log, items Items) (Items, error) {
 			if err != nil {
 				return nil, err
 			}
-			if room -= len(blob.MIME) + len("data:;base64,") + base64.StdEncoding.EncodedLen(len(blob.Data)); room < 0 {
+			if room -= len(blob.MIME) + len("data:;base64,") + encodedLen(len(blob.Data)); room < 0 {
 				return nil, fail(TooLarge, "inline", "the images have more than %d bytes as data: URLs: read fewer items, or the images one by one", MaxInlineBytes)
 			}
 			img.URL = DataURL(blob.MIME, blob.Data)
