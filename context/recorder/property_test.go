@@ -166,3 +166,42 @@ func checkOnce(rt *rapid.T, items chatctx.Items) {
 		}
 	}
 }
+
+// TestPropertyNonsense reports anything in any order, with restarts: the log takes every operation that comes out of it.
+func TestPropertyNonsense(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		log, core := openLog(t, chatctx.NewMemStore()), NewCore(Times{})
+		now := 0.0
+		for range rapid.IntRange(1, 40).Draw(rt, "reports") {
+			now += rapid.SampledFrom([]float64{0, 0.1, 1, 6, 40}).Draw(rt, "pause")
+			word := rapid.SampledFrom([]string{"", " ", "one", "one two", "\xff", "#000000001", "yes"})
+			e := Event{
+				Kind: Kind(rapid.IntRange(0, int(Error)+1).Draw(rt, "kind")), Who: Speaker(rapid.IntRange(0, 3).Draw(rt, "who")),
+				Item: rapid.SampledFrom([]string{"", "", "i1", "i2", "c-c1", "not valid", "#000000001"}).Draw(rt, "item"),
+				Text: word.Draw(rt, "text"), HeardText: word.Draw(rt, "heard text"), Name: word.Draw(rt, "name"), Output: word.Draw(rt, "output"),
+				CallID: rapid.SampledFrom([]string{"", "c1", "c2", "call-0-1", "\xff"}).Draw(rt, "call"),
+				Epoch:  rapid.Uint64Range(0, 1).Draw(rt, "epoch"), Cancelled: rapid.Bool().Draw(rt, "cancelled"),
+				Audio: time.Duration(rapid.IntRange(-1, 3).Draw(rt, "audio")) * time.Second, Heard: time.Duration(rapid.IntRange(-1, 3).Draw(rt, "heard")) * time.Second,
+				At: at(now - rapid.SampledFrom([]float64{-100, 0, 0.2, 3, 50}).Draw(rt, "ago")),
+			}
+			play(t, core, log, said{now, e})
+			switch rapid.IntRange(0, 15).Draw(rt, "then") {
+			case 0:
+				apply(t, log, core.Flush(at(now)), at(now))
+			case 1: // a crash: what was not written is gone
+				core = NewCore(Times{})
+				resume(t, core, log)
+			}
+		}
+		apply(t, log, core.Close(at(now)), at(now))
+		checkOnce(rt, log.Snapshot().Items)
+		if _, again := core.Deadline(); again {
+			rt.Fatal("something is open after the Close")
+		}
+		for _, item := range log.Snapshot().Items {
+			if m, ok := item.(*chatctx.Message); ok && blank(m.Content.Text()) {
+				rt.Fatalf("the blank message %s is left", m.ID)
+			}
+		}
+	})
+}

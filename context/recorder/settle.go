@@ -291,12 +291,21 @@ func (c *Core) append(s *slot, item chatctx.Item, stage, note string) {
 	c.used[s.itemID] = true
 	s.written = withID(item, s.itemID)
 	op := chatctx.Op{ID: s.key.opID(stage), Kind: chatctx.OpAppend, Item: s.written}
+	if o, ok := item.(*chatctx.FunctionCallOutput); ok {
+		c.joins(s, c.callOf(o.CallID))
+	}
 	i := c.before(s.order)
-	if i < len(c.places) {
+	switch n := len(c.places); {
+	case i == n:
+	case i > 0:
+		c.stats.Late++
+		op.After, note = c.places[i-1].itemID, "late: put into its place"
+	default: // nothing is before it that it could be put after: it stands at the end, and what belongs after it goes there
 		c.stats.Late++
 		note = "late: its place had been passed"
-		if i > 0 {
-			op.After = c.places[i-1].itemID
+		s.start, i = c.places[n-1].start.Add(1), n
+		if f, ok := item.(*chatctx.FunctionCall); ok {
+			c.callOf(f.CallID).start = s.start
 		}
 	}
 	c.places = slices.Insert(c.places, i, place{s.order, s.itemID})
