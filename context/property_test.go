@@ -84,7 +84,11 @@ func (w *world) appendOp(rt *rapid.T) Op {
 		&Summary{ID: id, Text: "so far", Covers: [2]uint64{1, 2}},
 		&PipelineSwitch{ID: id, State: "started", Epoch: 2},
 	}).Draw(rt, "item")
-	return Op{Kind: OpAppend, Item: item}
+	op := Op{Kind: OpAppend, Item: item}
+	if rapid.Bool().Draw(rt, "insert") {
+		op.After, op.BaseSeq = w.anID(rt), w.aSeq(rt)
+	}
+	return op
 }
 
 func (w *world) updateOp(rt *rapid.T) Op {
