@@ -117,7 +117,6 @@ type slot struct {
 	written chatctx.Item // as written
 	itemID  string       // in the log; "" = not written
 	left    bool         // does not hold anything back any more
-	callID  string
 }
 
 // NewCore makes a Core for a session whose log is empty; see Resume for one that is not.

@@ -40,10 +40,10 @@ type said struct {
 	Event
 }
 
-// play feeds reports, in the order given, and the passing of time between them; it returns the log after the Close.
+// play feeds reports, in the order given, and the passing of time between them. A deadline at which nothing
+// happens would be a loop that never sleeps.
 func play(t testing.TB, core *Core, l *chatctx.Log, events ...said) {
 	t.Helper()
-	now := t0
 	for _, e := range events {
 		reported := at(e.reported)
 		for {
@@ -51,7 +51,8 @@ func play(t testing.TB, core *Core, l *chatctx.Log, events ...said) {
 			if !ok || due.After(reported) {
 				break
 			}
-			if now = due; now.Before(t0) {
+			now := due
+			if now.Before(t0) {
 				now = t0
 			}
 			before := len(core.queue) + len(core.waiting)
@@ -60,11 +61,10 @@ func play(t testing.TB, core *Core, l *chatctx.Log, events ...said) {
 				t.Fatalf("nothing happened at the deadline %v", due.Sub(t0))
 			}
 		}
-		now = reported
 		if e.At.IsZero() {
 			e.At = reported
 		}
-		apply(t, l, core.Handle(e.Event, now), now)
+		apply(t, l, core.Handle(e.Event, reported), reported)
 	}
 }
 

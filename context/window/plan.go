@@ -34,12 +34,12 @@ func (w ContextWindow) Plan(v *View, maxBytes int) Plan {
 		}
 	}
 	p := Plan{fold: f, Covers: f.covers}
-	out := map[string]bool{}
 	said := false
-	for _, n := range v.foldSet(nodes, f) {
+	out := v.foldSet(nodes, f)
+	p.Fold = make(chatctx.Items, 0, len(out))
+	for _, n := range out {
 		p.Fold = append(p.Fold, n.Item)
 		p.Tokens += n.tokens
-		out[n.ItemID()] = true
 		switch it := n.Item.(type) {
 		case *chatctx.Message:
 			said = true
@@ -55,10 +55,13 @@ func (w ContextWindow) Plan(v *View, maxBytes int) Plan {
 	if !said { // only earlier summaries and switches: nothing to say of them that is not said
 		p.Fold, p.Tokens, p.Covers, out = nil, 0, [2]uint64{}, nil
 	}
-	for _, n := range nodes {
-		if !out[n.ItemID()] {
-			p.Keep = append(p.Keep, n.Item)
+	p.Keep = make(chatctx.Items, 0, len(nodes)-len(out))
+	for _, n := range nodes { // out is a part of nodes, in the same order
+		if len(out) > 0 && out[0].Item == n.Item {
+			out = out[1:]
+			continue
 		}
+		p.Keep = append(p.Keep, n.Item)
 	}
 	return p
 }
@@ -83,7 +86,7 @@ func (w ContextWindow) old(nodes []node) ([]node, uint64) {
 			limit = min(limit, n.added)
 		}
 	}
-	var old []node
+	old := make([]node, 0, len(nodes))
 	for i, n := range nodes {
 		if foldable(n.Item) && (n.ours || i < begin && n.added < limit) {
 			old = append(old, n)

@@ -172,7 +172,7 @@ func foldable(item chatctx.Item) bool {
 // foldSet is what a fold takes out of the conversation. It depends only on the log, so that a restart finds the same: items whose
 // appends are within covers and that nobody changed since the plan; pairs of which both halves are; and earlier summaries.
 func (v *View) foldSet(nodes []node, f fold) []node {
-	var out []node
+	out := make([]node, 0, len(nodes))
 	for _, n := range nodes {
 		if f.holds(n) && (!isHalf(n.Item) || f.holdsPair(v.pairs[callID(n.Item)])) {
 			out = append(out, n)
