@@ -1,0 +1,239 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	chatctx "sightline/context"
+)
+
+// Headers of an entry's message.
+const (
+	headerN        = "N"
+	headerChain    = "H"
+	headerOp       = "Op"
+	headerExpected = nats.ExpectedLastSubjSeqHdr
+)
+
+const (
+	attemptTimeout = 2 * time.Second        // of one publication; a slow disk is no dead one
+	uneasyAfter    = 300 * time.Millisecond // of waiting: is the server well?
+	firstRetry     = 2 * time.Millisecond
+	longestRetry   = 100 * time.Millisecond
+)
+
+// Append implements chatctx.Store. It takes e over: neither it nor what it refers to may be written to any more.
+func (s *Store) Append(ctx context.Context, name string, e chatctx.Entry) error {
+	if err := checkSession(name); err != nil {
+		return err
+	}
+	payload, err := json.Marshal(e)
+	if err != nil {
+		return &chatctx.Error{Kind: chatctx.InvalidArgument, Detail: "the entry does not marshal", Cause: err}
+	}
+	if len(payload) > maxMessage-1024 {
+		return &chatctx.Error{Kind: chatctx.TooLarge, Field: "item", Detail: fmt.Sprintf("an entry of %d bytes; allowed are %d", len(payload), maxMessage-1024)}
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	m := s.enter(name)
+	defer m.leave()
+	if err := m.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer m.endTurn()
+	err = s.append(ctx, m, e, payload)
+	if err == nil {
+		s.counters.appends.Add(1)
+	}
+	return err
+}
+
+// append publishes until it is clear that the entry is there, or that another one is in its place. After anything but a clear
+// answer it reads what the server has; a repetition cannot be stored twice, since it names what it expects to follow.
+func (s *Store) append(ctx context.Context, m *session, e chatctx.Entry, payload []byte) error {
+	tail, err := s.tail(ctx, m, e.Seq)
+	if err != nil {
+		return err
+	}
+	if e.Seq != tail.n+1 {
+		return chatctx.ErrStaleHead
+	}
+	next := pos{n: e.Seq, h: link(tail.h, e.Seq, payload)}
+	msg := &nats.Msg{Subject: s.entrySubject(m.name), Data: payload, Header: nats.Header{
+		headerExpected: {strconv.FormatUint(tail.seq, 10)}, headerN: {strconv.FormatUint(e.Seq, 10)},
+		headerChain: {hex.EncodeToString(next.h[:])}, headerOp: {string(e.Op)},
+	}}
+	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
+		seq, err := s.publish(ctx, msg)
+		if err == nil {
+			next.seq = seq
+			s.stored(m, next, e, len(payload))
+			return nil
+		}
+		var refused *chatctx.Error
+		if errors.As(err, &refused) { // it was not stored
+			return refused
+		}
+		if s.counters.retry(err); errors.Is(err, chatctx.ErrClosed) {
+			return err
+		}
+		m.doubt()
+		found, err := s.at(ctx, m, tail, e.Seq)
+		switch {
+		case err != nil:
+			return err
+		case found.n == tail.n && found.seq == tail.seq: // still nothing: the same again
+		case found.n == next.n && found.h == next.h:
+			s.stored(m, found, e, len(payload))
+			return nil
+		default:
+			return chatctx.ErrStaleHead
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return unavailable("the conversation's store did not answer in time; the entry may be recorded or not", errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+func (s *Store) stored(m *session, p pos, e chatctx.Entry, bytes int) {
+	m.advance(p, e, bytes)
+	s.heads.raise(m.name, p.n, time.Now())
+}
+
+// publish sends one message to a stream and waits for its sequence there. A *chatctx.Error says that it is not stored; any
+// other error that it may be.
+func (s *Store) publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
+	r, writable, err := s.engine.writer(ctx)
+	if err != nil {
+		return 0, err
+	}
+	conn := r.write
+	if strings.HasPrefix(msg.Subject, "blob.") {
+		conn = r.images
+	}
+	uneasy := time.AfterFunc(uneasyAfter, s.engine.suspect)
+	defer uneasy.Stop()
+	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	answer, err := ask(attempt, writable, conn, msg)
+	if err != nil {
+		return 0, err
+	}
+	var ack struct {
+		Seq       uint64    `json:"seq"`
+		Duplicate bool      `json:"duplicate"`
+		Error     *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		return 0, fmt.Errorf("the store's server answers with %w", err)
+	}
+	switch {
+	case ack.Error == nil && (ack.Seq == 0 || ack.Duplicate):
+		return 0, errors.New("the store's server gives no clear answer")
+	case ack.Error == nil:
+		return ack.Seq, nil
+	case ack.Error.ErrCode == codeTooLarge:
+		return 0, &chatctx.Error{Kind: chatctx.TooLarge, Detail: "the store takes no message so large", Cause: ack.Error}
+	case ack.Error.ErrCode == codeStoreFailed && ack.Error.Description == "maximum bytes exceeded":
+		s.counters.full.Add(1)
+		return 0, unavailable("the store of conversations is full: delete sessions, or give it more room", fmt.Errorf("%w: %w", ErrStoreFull, ack.Error))
+	}
+	return 0, ack.Error
+}
+
+// ErrStoreFull is the cause of refused appends while the store has reached Config.MaxStoreBytes.
+var ErrStoreFull = errors.New("the store is full")
+
+// tail is the last entry of a session. It asks the server when it does not know, and when what it knows does not let entry want
+// follow.
+func (s *Store) tail(ctx context.Context, m *session, want uint64) (pos, error) {
+	if tail, known := m.head(); known && tail.n+1 == want {
+		return tail, nil
+	}
+	m.doubt()
+	tail, err := s.last(ctx, m.name)
+	if err != nil {
+		return pos{}, err
+	}
+	m.learn(tail)
+	return tail, nil
+}
+
+// last asks the server for the last entry of a session; it is an error when the log was acknowledged further than that.
+func (s *Store) last(ctx context.Context, name string) (pos, error) {
+	var answer struct {
+		Message struct {
+			Seq    uint64 `json:"seq"`
+			Header []byte `json:"hdrs"`
+		} `json:"message"`
+	}
+	acknowledged := s.heads.acknowledged(name) // before: it may grow meanwhile
+	err := s.persist(ctx, func(ctx context.Context, r *running) error {
+		return r.api(ctx, "STREAM.MSG.GET."+contextStream(s.partition(name)), map[string]string{"last_by_subj": s.entrySubject(name)}, &answer)
+	})
+	p := start(name)
+	switch {
+	case hasCode(err, codeNoMessage):
+	case err != nil:
+		return pos{}, err
+	default:
+		header, err := nats.DecodeHeadersMsg(answer.Message.Header)
+		if err == nil {
+			p, err = position(header, answer.Message.Seq)
+		}
+		if err != nil {
+			return pos{}, s.damaged("the last entry of the log does not read: %v", err)
+		}
+	}
+	if p.n < acknowledged {
+		return pos{}, s.damaged("the log ends at entry %d although entry %d was acknowledged", p.n, acknowledged)
+	}
+	return p, nil
+}
+
+// at gives the place of entry n, which if it is there follows tail; when it is not there, the last entry.
+func (s *Store) at(ctx context.Context, m *session, tail pos, n uint64) (pos, error) {
+	last, err := s.last(ctx, m.name)
+	if err != nil || last.n <= n {
+		return last, err
+	}
+	got, err := s.page(ctx, m.name, tail.seq+1, 1, 1)
+	if err != nil {
+		return pos{}, err
+	}
+	if len(got.messages) == 0 || got.messages[0].n != n {
+		return pos{}, s.damaged("entry %d is missing", n)
+	}
+	return got.messages[0].pos, nil
+}
+
+func position(h nats.Header, seq uint64) (pos, error) {
+	p := pos{seq: seq}
+	n, err := strconv.ParseUint(h.Get(headerN), 10, 64)
+	if err != nil {
+		return p, fmt.Errorf("header %s: %w", headerN, err)
+	}
+	sum, err := hex.DecodeString(h.Get(headerChain))
+	if err != nil || len(sum) != len(p.h) {
+		return p, fmt.Errorf("header %s is %.40q", headerChain, h.Get(headerChain))
+	}
+	p.n = n
+	copy(p.h[:], sum)
+	return p, nil
+}
+
+func (s *Store) damaged(format string, args ...any) *chatctx.Error {
+	s.counters.damaged.Add(1)
+	return damaged(format, args...)
+}

@@ -1,0 +1,178 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	chatctx "sightline/context"
+)
+
+// Store is a chatctx.Store and a chatctx.Directory on disk. It is safe for concurrent use.
+type Store struct {
+	cfg        Config
+	lock       *os.File
+	engine     *engine
+	heads      *heads
+	partitions int
+	counters   counters
+
+	mu       sync.Mutex
+	sessions map[string]*session
+
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+
+	closing sync.Once
+	closed  error
+}
+
+// Open takes the directory, starts the server inside and reads what is there. It fails when another process has the directory,
+// naming that one, and when what is there cannot be read.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the data directory: %w", err)
+	}
+	s := &Store{cfg: cfg, sessions: map[string]*session{}}
+	if s.lock, err = lockDir(cfg.Dir); err != nil {
+		return nil, err
+	}
+	var bad int
+	if s.heads, bad, err = openHeads(cfg.Dir); err != nil {
+		return nil, errors.Join(err, s.lock.Close())
+	}
+	if bad > 0 {
+		cfg.Log.Warn("the file of heads has records that do not read; the ends of so many logs cannot be checked", "records", bad)
+	}
+	if s.engine, err = openEngine(ctx, cfg); err != nil {
+		return nil, errors.Join(err, s.heads.close(), s.lock.Close())
+	}
+	s.partitions = s.engine.partitions
+	running, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.tasks.Go(s.engine.run)
+	s.tasks.Go(func() { s.keepHouse(running) })
+	return s, nil
+}
+
+// Close ends what is under way, takes the server down and lets the directory go.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.stop()
+		s.engine.close()
+		s.tasks.Wait()
+		s.closed = errors.Join(s.heads.close(), s.lock.Close())
+	})
+	return s.closed
+}
+
+// within bounds a call by Config.Timeout.
+func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.cfg.Timeout)
+}
+
+// Delete implements chatctx.Store.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	if err := checkSession(name); err != nil {
+		return err
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	m := s.enter(name)
+	defer m.leave()
+	if err := m.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer m.endTurn()
+	return s.delete(ctx, m)
+}
+
+// delete forgets the head first: what remains when it is interrupted is a whole log without a head, not a damaged one.
+func (s *Store) delete(ctx context.Context, m *session) error {
+	r, _, err := s.engine.writer(ctx)
+	if err != nil {
+		return err
+	}
+	s.heads.forget(m.name)
+	p := s.partition(m.name)
+	for _, purge := range []struct{ stream, filter string }{
+		{contextStream(p), s.entrySubject(m.name)},
+		{blobStream(p), s.blobSubject(m.name, "*")},
+	} {
+		if err := r.purge(ctx, purge.stream, purge.filter); err != nil {
+			m.doubt()
+			return unavailable("the conversation could not be deleted", err)
+		}
+	}
+	m.reset()
+	return nil
+}
+
+func (r *running) purge(ctx context.Context, stream, subject string) error {
+	return r.api(ctx, "STREAM.PURGE."+stream, map[string]string{"filter": subject}, nil)
+}
+
+func checkSession(name string) error {
+	if !chatctx.ValidID(name) {
+		return &chatctx.Error{Kind: chatctx.InvalidArgument, Field: "session", Detail: "a session is named by 1 to 64 of A-Z, a-z, 0-9, _ and -"}
+	}
+	return nil
+}
+
+// keepHouse forgets what memory need not hold and deletes what is past its age.
+func (s *Store) keepHouse(ctx context.Context) {
+	ticker := time.NewTicker(forgetIdleEvery)
+	defer ticker.Stop()
+	for {
+		s.sweep(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			s.mu.Lock()
+			s.forgetLocked(now.Add(-idleSession), -1)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// sweep deletes sessions whose last entry is older than Config.MaxAge, whole, and never one that the directory calls alive.
+func (s *Store) sweep(ctx context.Context, now time.Time) {
+	old := s.heads.sessions(now.Add(-s.cfg.MaxAge))
+	if len(old) == 0 {
+		return
+	}
+	records, err := s.Sessions(ctx)
+	if err != nil {
+		return
+	}
+	alive := map[string]bool{}
+	for _, r := range records {
+		alive[r.Key] = alive[r.Key] || r.EndedAt.IsZero()
+	}
+	for _, name := range old {
+		if alive[name] {
+			continue
+		}
+		if err := s.Delete(ctx, name); err != nil {
+			s.cfg.Log.Error("a conversation past its age stays in the store", "key", name, "error", err)
+			return
+		}
+		s.counters.swept.Add(1)
+	}
+}
+
+// Logs gives the name of every session that has an entry or an image, sorted.
+func (s *Store) Logs(context.Context) ([]string, error) { return s.heads.sessions(time.Time{}), nil }
+
+var (
+	_ chatctx.Store     = (*Store)(nil)
+	_ chatctx.Directory = (*Store)(nil)
+)
