@@ -3,7 +3,6 @@ package chatctx
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Truncation keeps what a model needs: instructions (system and developer messages, config updates), handoffs, summaries and
@@ -122,29 +121,4 @@ func wordCount(s string) int {
 		n++
 	}
 	return n
-}
-
-// TokensByLength is another rough estimate, for TruncateBy where no model is named: 4 for an item, one for four characters of each
-// text, 300 for an image. It counts code points, so that it takes Chinese for less than it is.
-func TokensByLength(item Item) int {
-	quarter := func(s string) int { return utf8.RuneCountInString(s) / 4 }
-	switch it := item.(type) {
-	case *Message:
-		n := 4 + 300*len(it.Content.Images())
-		for _, p := range it.Content {
-			if t, ok := p.(Text); ok {
-				n += quarter(t.Text)
-			}
-		}
-		return n
-	case *FunctionCall:
-		return 9 + quarter(it.Name) + quarter(it.Arguments)
-	case *FunctionCallOutput:
-		return 9 + quarter(it.Name) + quarter(it.Output)
-	case *Summary:
-		return 4 + quarter(it.Text)
-	case *AgentHandoff, *ConfigUpdate:
-		return 4
-	}
-	return 0
 }
