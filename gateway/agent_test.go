@@ -320,3 +320,25 @@ func TestG13DrainTellsAgentsAndLeavesNothing(t *testing.T) {
 	}
 	eventually(t, leaked)
 }
+
+func TestAppendAfterAnItem(t *testing.T) {
+	g := startGateway(t, nil)
+	g.createSession("s")
+	c, _ := g.attach("s", "a", `"want":{"context":true}`)
+	for n, m := range []string{
+		`"op_id":"1","item":{"type":"message","id":"first","role":"user","content":"1"}`,
+		`"op_id":"2","item":{"type":"message","id":"last","role":"user","content":"2"}`,
+		`"op_id":"3","after_item_id":"first","base_seq":2,"item":{"type":"message","id":"between","role":"user","content":"3"}`,
+	} {
+		c.send(`{"type":"context.append",` + m + `}`)
+		c.expectAckAndEntry(t, n+1)
+	}
+	c.send(`{"type":"context.append","op_id":"4","after_item_id":"nobody","item":{"type":"message","role":"user","content":"4"}}`)
+	if m := c.expect("error"); m["code"] != "not_found" {
+		t.Errorf("after an unknown item: %v", m)
+	}
+	_, body, _ := g.do("GET", "/v1/sessions/s/context", "")
+	if first, between, last := strings.Index(string(body), `"first"`), strings.Index(string(body), `"between"`), strings.Index(string(body), `"last"`); !(first < between && between < last) {
+		t.Errorf("order: %s", body)
+	}
+}

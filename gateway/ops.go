@@ -66,7 +66,7 @@ func decodeAppend(data []byte) (chatctx.Op, error) {
 	if item.Kind() == chatctx.KindPipelineSwitch {
 		return chatctx.Op{}, problem.New(problem.InvalidArgument, "pipeline_switch items are written by the gateway: send pipeline.switch").WithField("item.type")
 	}
-	return chatctx.Op{ID: m.OpID, Kind: chatctx.OpAppend, Item: item}, nil
+	return chatctx.Op{ID: m.OpID, Kind: chatctx.OpAppend, Item: item, After: m.AfterItemID, BaseSeq: m.BaseSeq}, nil
 }
 
 // decode reads JSON into v; the error names the field that does not fit.

@@ -100,6 +100,9 @@ type ContextAppend struct {
 	Type Type            `json:"type"`
 	OpID string          `json:"op_id"`
 	Item json.RawMessage `json:"item"`
+
+	AfterItemID string `json:"after_item_id,omitempty"` // the item it is to stand right after; absent = at the end
+	BaseSeq     uint64 `json:"base_seq,omitempty"`      // with AfterItemID: the seq the author had applied; 0 = do not check
 }
 
 // ContextChange is context.update (with Changes) and context.remove (without).

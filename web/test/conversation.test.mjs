@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Conversation, compactLine, imagesOf, textOf } from '../static/js/conversation.js';
+import { Conversation, compactLine, imagesOf, isLast, itemAfter, textOf } from '../static/js/conversation.js';
 
 const msg = (id, text, more = {}) => ({ type: 'message', id, role: 'user', content: [{ type: 'text', text }], ...more });
 const append = (seq, item) => ({ type: 'context.entry', seq, op: 'append', item, author: 'a', at: '2026-01-01T00:00:00.000Z' });
@@ -44,6 +44,16 @@ test('update keeps the place, remove and truncate drop', () => {
   assert.deepEqual(c.apply({ seq: 7, op: 'remove', item_id: 'nobody' }), { status: 'applied', set: [], removed: [] });
   assert.deepEqual(c.apply({ seq: 8, op: 'truncate', removed: ['b', 'c', 'gone'] }).removed, ['b', 'c']);
   assert.deepEqual(ids(c), ['d']);
+});
+
+test('an append after an item stands right behind it', () => {
+  const c = new Conversation();
+  for (const [n, id] of [[1, 'a'], [2, 'b'], [3, 'c']]) c.apply(append(n, msg(id, id)));
+  c.apply({ ...append(4, msg('x', 'x')), after_item_id: 'a' });
+  c.apply({ ...append(5, msg('y', 'y')), after_item_id: 'a' });
+  c.apply({ ...append(6, msg('z', 'z')), after_item_id: 'c' });
+  assert.deepEqual(ids(c), ['a', 'y', 'x', 'b', 'c', 'z']);
+  assert.deepEqual([isLast(c, 'z'), isLast(c, 'x'), itemAfter(c, 'x'), itemAfter(c, 'z')], [true, false, 'b', undefined]);
 });
 
 test('an unknown op of a later version counts in seq', () => {

@@ -27,7 +27,8 @@ export class Conversation {
       case 'append':
       case 'update':
         if (entry.item?.id === undefined) break;
-        this.items.set(entry.item.id, entry.item);
+        if (entry.op === 'append' && entry.after_item_id) this.#insert(entry.after_item_id, entry.item);
+        else this.items.set(entry.item.id, entry.item);
         if (entry.op === 'append') this.about.set(entry.item.id, { seq: entry.seq, at: entry.at, author: entry.author });
         set.push(entry.item.id);
         break;
@@ -42,10 +43,33 @@ export class Conversation {
     return { status: 'applied', set, removed };
   }
 
+  /** Puts an item right after another one; a Map keeps the order of insertion, so what follows is moved behind it. */
+  #insert(after, item) {
+    const later = [...this.items];
+    const at = later.findIndex(([id]) => id === after);
+    if (at < 0) return this.items.set(item.id, item); // a damaged log: at the end is better than lost
+    this.items.set(item.id, item);
+    for (const [id, moved] of later.slice(at + 1)) {
+      this.items.delete(id);
+      this.items.set(id, moved);
+    }
+  }
+
   #drop(id) {
     this.about.delete(id);
     return this.items.delete(id);
   }
+}
+
+/** The id of the item that stands right after another, undefined at the end. */
+export function itemAfter(conversation, id) {
+  const ids = [...conversation.items.keys()];
+  return ids[ids.indexOf(id) + 1];
+}
+
+/** Whether an item is the last one. */
+export function isLast(conversation, id) {
+  return itemAfter(conversation, id) === undefined;
 }
 
 /** The text parts of a message, joined; content may be a plain string. */

@@ -1,6 +1,6 @@
 // The conversation as it grows: one element per item, kept in the log's order.
 import { $, el, setText } from './dom.js';
-import { compactLine, imagesOf, textOf } from './conversation.js';
+import { compactLine, imagesOf, isLast, itemAfter, textOf } from './conversation.js';
 import { imageAddress } from './wire.js';
 
 const NEAR_END = 60; // px from the end within which the log keeps following
@@ -41,7 +41,8 @@ export class TalkView {
     for (const id of set) {
       const old = this.nodes.get(id), node = this.#make(conversation.items.get(id), conversation.about.get(id));
       if (old) old.replaceWith(node);
-      else { this.log.append(node); grown = true; }
+      else if (isLast(conversation, id)) { this.log.append(node); grown = true; }
+      else this.log.insertBefore(node, this.nodes.get(itemAfter(conversation, id)) ?? null);
     }
     this.#empty();
     if (follow) this.#toEnd();
