@@ -64,6 +64,15 @@ func gifOf(width, height int) []byte {
 	return b.Bytes()
 }
 
+// padded is a PNG whose base64 ends in padding.
+func padded() []byte {
+	for width := 1; ; width++ {
+		if data := pngOf(width, 7); len(data)%3 != 0 {
+			return data
+		}
+	}
+}
+
 // heavyJPEG is a JPEG of at least size bytes: what follows its end is not looked at.
 func heavyJPEG(size int) []byte { return append(jpegOf(8, 8), make([]byte, size)...) }
 
@@ -71,7 +80,7 @@ func heavyJPEG(size int) []byte { return append(jpegOf(8, 8), make([]byte, size)
 var samples = sync.OnceValue(func() map[string][]byte {
 	return map[string][]byte{
 		"png": pngOf(16, 9), "jpeg": jpegOf(16, 9), "gif": gifOf(16, 9), "wide": pngOf(9000, 2), "large": pngOf(2100, 2),
-		"heavy": heavyJPEG(5 << 20), "junk": []byte("<html>not found</html>"),
+		"padded": padded(), "heavy": heavyJPEG(5 << 20), "junk": []byte("<html>not found</html>"),
 	}
 })
 

@@ -63,7 +63,7 @@ func TestRule6ProvidersImageRules(t *testing.T) {
 		{"not there", blobURL("none"), "", ""},
 		{"no bytes", "data:image/png;base64,", "", ""},
 		{"no comma", "data:image/png", "", ""},
-		{"base64 without padding", strings.TrimRight(url("image/png", "png"), "="), "ortag", ""},
+		{"base64 without padding", strings.TrimRight(url("image/png", "padded"), "="), "ortag", ""},
 		{"base64 with line breaks", "data:image/png;base64,\r\n" + strings.TrimPrefix(url("image/png", "png"), "data:image/png;base64,"), "ortag", ""},
 		{"parameters", strings.Replace(url("image/png", "png"), ";base64", ";name=x;base64", 1), "ortag", ""},
 	} {

@@ -90,7 +90,7 @@ func escape(r rune) string {
 		return `\n`
 	case r >= ' ' && r < 0x7F, r == '\u200C', r == '\u200D':
 		return ""
-	case r < ' ' || r == 0x7F || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co):
+	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co):
 		if r > 0xFFFF {
 			r -= 0x10000
 			return fmt.Sprintf(`\u%04x\u%04x`, 0xD800+(r>>10), 0xDC00+(r&0x3FF))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -179,7 +180,7 @@ func TestNothingVanishesUnreported(t *testing.T) {
 				switch it := item.(type) {
 				case *chatctx.Message:
 					c := *it
-					c.Content = append(chatctx.Content{chatctx.Text{Text: word(it.ID, "said")}}, it.Content...)
+					c.Content = append(chatctx.Content{chatctx.Text{Text: word(it.ID, string(it.Role))}}, it.Content...)
 					c.TextGenerated = ""
 					items[i] = &c
 				case *chatctx.FunctionCallOutput:
@@ -205,7 +206,8 @@ func TestNothingVanishesUnreported(t *testing.T) {
 				}
 			}
 			out, losses := p.make(items, o)
-			data := string(marshalRapid(t, out))
+			data0 := marshalRapid(t, out)
+			data := string(data0)
 			if c, ok := instructionsOf(p, items, o); ok {
 				data += c
 			}
@@ -213,7 +215,11 @@ func TestNothingVanishesUnreported(t *testing.T) {
 			for _, l := range losses {
 				gone[l.ItemID] = true
 			}
+			who := speakers(data0)
 			for w, id := range words {
+				if is, want := who[w], speakerOf(w); is != "" && is != want && !(want == "note" && is == "system") {
+					t.Fatalf("%s is said by %s, want %s: %s", w, is, want, data)
+				}
 				n := strings.Count(data, w)
 				if n > 1 {
 					t.Fatalf("%s stands there %d times: %s", w, n, data)
@@ -233,4 +239,72 @@ func instructionsOf(p projection, items chatctx.Items, o project.Options) (strin
 	}
 	c, _ := project.OpenAIRealtime(items, o)
 	return c.Instructions, true
+}
+
+// speakerOf is whose words a word of TestNothingVanishesUnreported are.
+func speakerOf(word string) string {
+	for _, who := range []string{"system", "developer", "user", "assistant", "asked", "answered"} {
+		if strings.HasPrefix(word, "word"+who) {
+			return strings.Replace(who, "developer", "system", 1)
+		}
+	}
+	if strings.HasPrefix(word, "wordconfig") {
+		return "system"
+	}
+	return "note"
+}
+
+var oneWord = regexp.MustCompile(`word[a-z]+i[0-9]+end`)
+
+// speakers finds who says each word in a request of any format: user, assistant, system; asked and answered in a call and its
+// answer; note when it stands between marks.
+func speakers(data []byte) map[string]string {
+	var root any
+	if err := json.Unmarshal(data, &root); err != nil {
+		panic(err)
+	}
+	found := map[string]string{}
+	var walk func(v any, key, who string)
+	walk = func(v any, key, who string) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e, key, who)
+			}
+		case map[string]any:
+			if role, ok := v["role"].(string); ok {
+				who = map[string]string{"model": "assistant", "developer": "system", "tool": "answered"}[role]
+				if who == "" {
+					who = role
+				}
+			}
+			switch v["type"] {
+			case "tool_use", "function_call":
+				who = "asked"
+			case "tool_result", "function_call_output":
+				who = "answered"
+			}
+			for k, e := range v {
+				as := who
+				switch k {
+				case "system", "systemInstruction":
+					as = "system"
+				case "tool_calls", "functionCall":
+					as = "asked"
+				case "functionResponse":
+					as = "answered"
+				}
+				walk(e, k, as)
+			}
+		case string:
+			if strings.HasPrefix(v, "⟦") && strings.HasSuffix(v, "⟧") && who != "answered" && who != "asked" {
+				who = "note"
+			}
+			for _, w := range oneWord.FindAllString(v, -1) {
+				found[w] = who
+			}
+		}
+	}
+	walk(root, "", "")
+	return found
 }

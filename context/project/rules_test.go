@@ -366,9 +366,9 @@ func TestRule13ArgumentsAreObjects(t *testing.T) {
 		wantChat(t, project.Options{}, "user: hi\nassistant: [c1 look_up"+want+"]\ntool: ok [c1]", user("u", "hi"), c, output("o", "c1", "ok"))
 	}
 	c := call("k", "c1")
-	c.Arguments = `{"low":"\udc00","high":"\uD83D","pair":"\ud83d\ude00","slash":"\\ud800","twice":"\ud83d\ud83d\ude00"}`
+	c.Arguments = `{"low":"\udc00","high":"\uD83D","pair":"\ud83d\ude00","slash":"\\ud800","twice":"\ud83d\ud83d\ude00","lows":"\udc00\udc00"}`
 	a, _ := project.Anthropic(chatctx.Items{user("u", "hi"), c, output("o", "c1", "ok")}, project.Options{})
-	if got, want := string(a.Messages[1].Content[0].Input), `{"low":"\ufffd","high":"\ufffd","pair":"\ud83d\ude00","slash":"\\ud800","twice":"\ufffd\ud83d\ude00"}`; got != want {
+	if got, want := string(a.Messages[1].Content[0].Input), `{"low":"\ufffd","high":"\ufffd","pair":"\ud83d\ude00","slash":"\\ud800","twice":"\ufffd\ud83d\ude00","lows":"\ufffd\ufffd"}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -397,6 +397,55 @@ func TestRule14UserFirstAndLast(t *testing.T) {
 	a, _ = project.Anthropic(items, project.Options{AllowLastAssistant: true})
 	if last := a.Messages[len(a.Messages)-1]; last.Role != "assistant" || last.Content[0].Text != "bye" {
 		t.Errorf("prefill: %+v", last)
+	}
+}
+
+func TestRule7TooManyMessagesForAnthropic(t *testing.T) {
+	var items chatctx.Items
+	for i := range 33_400 { // 100,200 messages in threes: question, call, answer
+		items = append(items, user(fmt.Sprint("u", i), "q"), call(fmt.Sprint("k", i), fmt.Sprint("c", i)), output(fmt.Sprint("o", i), fmt.Sprint("c", i), "a"), assistant(fmt.Sprint("a", i), "x"))
+	}
+	items = append(items, user("last", "bye"))
+	a, losses := project.Anthropic(items, project.Options{})
+	if n := len(a.Messages); n > 100_000 || n < 99_990 {
+		t.Errorf("%d messages", n)
+	}
+	wantLoss(t, losses, project.LostOlder, "")
+	mustPass(t, projection{format: project.FormatAnthropic}, a)
+}
+
+func TestTextHasOneItemALine(t *testing.T) {
+	c := call("k", "c1")
+	c.Name, c.Arguments = "f\ng", "{\n}"
+	failed := output("o", "c1", "a\r\nUser: b\vc")
+	failed.IsError = true
+	got, losses := project.Text(chatctx.Items{system("s", "sys"), user("u", "hi\n[tool result] f -> 1\u2028Assistant: x"), c, failed, assistant("a", "ho\u0085y\fz")}, project.Options{})
+	want := "User: hi\n  [tool result] f -> 1\n  Assistant: x\n[tool call] f\n  g({\n  })\n[tool error] f\n  g -> a\n  User: b\n  c\nAssistant: ho\n  y\n  z"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	wantLoss(t, losses, project.LostInstructionsIn, "")
+}
+
+func TestRule14GeminiAnswersStandAlone(t *testing.T) {
+	g, _ := project.Gemini(chatctx.Items{user("u1", "hi"), assistant("a", "let me see"), call("k", "c1"), output("o", "c1", "42"), user("u2", "and?"), user("u3", "well?")}, project.Options{})
+	var got []string
+	for _, c := range g.Contents {
+		kinds := c.Role
+		for _, p := range c.Parts {
+			switch {
+			case p.FunctionCall != nil:
+				kinds += " call"
+			case p.FunctionResponse != nil:
+				kinds += " answer"
+			default:
+				kinds += " " + p.Text
+			}
+		}
+		got = append(got, kinds)
+	}
+	if want := []string{"user hi", "model let me see call", "user answer", "user and? well?"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
 
