@@ -44,7 +44,7 @@ func tell(t testing.TB, r *Recorder, events ...Event) {
 
 func TestRecorderRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := openLog(t, chatctx.NewMemStore())
+		log := openLog(t, polite{chatctx.NewMemStore()})
 		r, stop := running(t, Config{Log: log})
 		tell(t, r, Event{Kind: SpeechStarted, Who: Caller, Item: "u1"})
 		time.Sleep(time.Second)
@@ -119,6 +119,16 @@ func TestOthersRecordToo(t *testing.T) {
 			t.Errorf("stats %+v, %d refused", s, refused)
 		}
 	})
+}
+
+// polite is a Store that, as one with a disk does, gives up when it is told to.
+type polite struct{ chatctx.Store }
+
+func (s polite) Append(ctx context.Context, session string, e chatctx.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Store.Append(ctx, session, e)
 }
 
 // stuttering is a Store of which some appends fail, or never come back, before or after they are stored.

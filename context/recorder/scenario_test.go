@@ -173,6 +173,33 @@ func TestScenarios(t *testing.T) {
 			[]string{"user: one", "user: two"}, Stats{},
 		},
 		{
+			"a place after a place that is taken back", []said{
+				{1.2, starts(Assistant, "a1", 1.2)}, {1.3, interrupted("a1", 0, "")}, {1.4, starts(Assistant, "a2", 1.4)}, {1.6, user("u1", "yes")},
+				{8, delta("a1", "never heard", time.Second)}, {8, done("a1")}, {9, delta("a2", "Let me see.", 0)}, {9.1, done("a2")},
+			},
+			[]string{"assistant: Let me see.", "user: yes"}, Stats{Unheard: 1, Provisional: 2},
+		},
+		{
+			"what belonged before everything goes to the end when its place is gone", []said{
+				{1, starts(Caller, "u1", 1)}, {2, delta("a1", "Hello?", 0)}, {2, done("a1")}, {10, Event{Kind: TranscriptFailed, Who: Caller, Item: "u1"}},
+				{11, starts(Caller, "u2", 1.5)}, {11, user("u2", "Yes.")},
+			},
+			[]string{"assistant: Hello?", "user: Yes."}, Stats{Late: 1},
+		},
+		{
+			"an output follows its call to the end", []said{
+				{10, user("u1", "one")}, {11, Event{Kind: ToolCall, CallID: "c1", Name: "f", At: at(2)}}, {12, user("u2", "two")},
+				{13, Event{Kind: ToolOutput, CallID: "c1", Output: "42", At: at(10)}},
+			},
+			[]string{"user: one", "call f({})", "output f: 42", "user: two"}, Stats{Late: 2},
+		},
+		{
+			"an answer can be cut as long as it plays", []said{
+				{1, delta("a1", "one two three four", time.Minute)}, {2, done("a1")}, {46, interrupted("a1", 45*time.Second, "")},
+			},
+			[]string{"assistant: one two three [cut of: one two three four]"}, Stats{Provisional: 1},
+		},
+		{
 			"nonsense is counted", []said{
 				{1, Event{Kind: 99, Who: Caller, Text: "x"}}, {1, Event{Kind: Final, Text: "x"}}, {1, Event{Kind: Error}},
 				{1, calls("c1", " ")}, {1, user("", "")},
@@ -225,6 +252,17 @@ func TestNothingHasToWait(t *testing.T) {
 	log, core := openLog(t, chatctx.NewMemStore()), NewCore(Times{})
 	play(t, core, log, said{1, starts(Caller, "u1", 1)}, said{2, user("u1", "Hello.")})
 	wantLog(t, log, "user: Hello.")
+}
+
+// TestLongSpeechHoldsBackAgain: speech that was passed over while nothing was heard of it holds its answer back when it ends.
+func TestLongSpeechHoldsBackAgain(t *testing.T) {
+	log, core := openLog(t, chatctx.NewMemStore()), NewCore(Times{})
+	play(t, core, log,
+		said{0.5, user("u0", "Hi.")}, said{1, starts(Caller, "u1", 1)}, said{3, calls("c1", "f")},
+		said{20, Event{Kind: SpeechStopped, Who: Caller, Item: "u1"}}, said{20.5, delta("a1", "I see.", 0)}, said{20.6, done("a1")}, said{23, Event{Kind: Error}})
+	wantLog(t, log, "user: Hi.", "call f({})")
+	play(t, core, log, said{23, user("u1", "So, last week …")})
+	wantLog(t, log, "user: Hi.", "user: So, last week …", "call f({})", "assistant: I see.")
 }
 
 // TestRestart feeds the same reports to a second Core that has read the log, and to a third that has not.

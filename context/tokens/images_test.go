@@ -31,6 +31,7 @@ func TestPublishedImagePrices(t *testing.T) {
 		{"one pixel more", tiles, 513, 512, "high", 425},
 		{"video 1280×720", tiles, 1280, 720, "high", 1105},
 		{"video 1920×1080", tiles, 1920, 1080, "high", 1105},
+		{"a hair over three tiles", tiles, 1000, 2002, "high", 1445},
 		{"patches: 1024×1024", patches, 1024, 1024, "", 1024},
 		{"patches: 1800×2400 scaled", patches, 1800, 2400, "", 1452},
 		{"patches: at the cap", patches, 2048, 768, "", 1536},

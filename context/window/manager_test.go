@@ -165,6 +165,59 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestLateHalf: a call that is recorded after its output, while that is summed up, keeps it.
+func TestLateHalf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t, chatctx.NewMemStore())
+		appendItem(t, log, &chatctx.FunctionCallOutput{ID: "o", CallID: "c", Name: "f", Output: "42"})
+		turns(t, log, 0, 10)
+		llm := &fake{reply: "Ten orders."}
+		llm.during = func(Request) {
+			if len(llm.requests) == 1 {
+				appendItem(t, log, &chatctx.FunctionCall{ID: "f", CallID: "c", Name: "f", Arguments: "{}"})
+			}
+		}
+		m, err := New(Config{Log: log, Window: ContextWindow{MaxContextItems: new(12), SummaryLLM: llm}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer start(t, m)()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := "o <generated> u7 a7 u8 a8 u9 a9 f"
+		if got := strings.Join(ids(log.Snapshot().Items), " "); got != want || m.Stats().Void != 1 {
+			t.Errorf("items %s, want %s; stats %+v", got, want, m.Stats())
+		}
+	})
+}
+
+// TestNotForASingleTurn: when the turns that are kept fill the window, not each turn that leaves costs a summary.
+func TestNotForASingleTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t, chatctx.NewMemStore())
+		llm := &fake{reply: "They talked."}
+		m, err := New(Config{Log: log, Window: ContextWindow{MaxTokens: new(1000), SummaryLLM: llm}, Counter: tokens.Plain()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer start(t, m)()
+		for i, requests := range []int{0, 0, 0, 0, 1, 1, 2} { // what leaves first is short, then there are two turns, ...
+			words := 20
+			if i == 1 {
+				words = 490
+			}
+			appendItem(t, log, say(fmt.Sprint("u", i), chatctx.RoleUser, strings.Repeat("word ", words)))
+			if i == 3 { // from here on it is over the limit
+				appendItem(t, log, say("long", chatctx.RoleAssistant, strings.Repeat("word ", 490)))
+			}
+			synctest.Wait()
+			if len(llm.requests) != requests {
+				t.Fatalf("%d requests after turn %d, want %d", len(llm.requests), i, requests)
+			}
+		}
+	})
+}
+
 // stuttering is a Store that takes as many appends as after says and then fails as many as fails says.
 type stuttering struct {
 	chatctx.Store
