@@ -241,7 +241,7 @@ func NewFromContextMessages(data []byte) (c *ChatContext, warnings []string, err
 	c, now := New(), time.Now()
 	for n, item := range items {
 		if _, taken := c.index[item.ItemID()]; taken {
-			warnings = append(warnings, "item "+strconv.Itoa(n)+": the id "+clip(item.ItemID())+" is taken: left out")
+			warnings = append(warnings, "items["+strconv.Itoa(n)+"]: the id "+clip(item.ItemID())+" is taken: left out")
 			item = item.withID("")
 		}
 		c.take(item, now)

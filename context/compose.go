@@ -174,3 +174,13 @@ func (c *ChatContext) AddHandoff(to, from, reason string) (AgentHandoff, error) 
 	}
 	return h, nil
 }
+
+// Ops are the operations that append c's items to a Log, in order; op ids are prefix and the item's id, so that sending them again
+// adds nothing. The Log gives the times.
+func (c *ChatContext) Ops(prefix string) []Op {
+	ops := make([]Op, len(c.nodes))
+	for i, n := range c.nodes {
+		ops[i] = Op{ID: prefix + n.item.ItemID(), Kind: OpAppend, Item: n.item}
+	}
+	return ops
+}

@@ -426,3 +426,24 @@ func TestAuthorIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestOpsBringAContextIntoALog: twice is once.
+func TestOpsBringAContextIntoALog(t *testing.T) {
+	c := Empty()
+	mustAdd(t, c, RoleSystem, "be kind", "")
+	if _, err := c.RecordToolCall(FunctionCall{Name: "f"}, FunctionCallOutput{Output: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AddHandoff("b", "a", "r"); err != nil {
+		t.Fatal(err)
+	}
+	log := mustOpen(t, NewMemStore())
+	for range 2 {
+		for _, op := range c.Ops("import/") {
+			mustAppend(t, log, op)
+		}
+	}
+	if !reflect.DeepEqual(log.Chat().Items(), c.Items()) || log.Head() != 4 {
+		t.Errorf("the log has %v", itemIDs(log.Chat().Items()))
+	}
+}

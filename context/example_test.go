@@ -92,3 +92,54 @@ func ExampleLog_Append_conflict() {
 	// conflict: item m was changed by entry 2, after base_seq 1: read it and try again
 	// assistant: ann's text
 }
+
+// A conversation as the published API has it, and what the next agent is told.
+func ExampleNewChatContext() {
+	chat, err := chatctx.NewChatContext([]chatctx.ChatMessage{
+		{Role: chatctx.RoleSystem, Content: "You answer for the shop."},
+		{Role: chatctx.RoleUser, Content: "I dispute the charge on order 456."},
+	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	call := chatctx.FunctionCall{CallID: "c1", Name: "lookup_order", Arguments: `{"order":456}`}
+	for range 2 { // a realtime model reports it twice
+		if _, err := chat.RecordToolCall(call, chatctx.FunctionCallOutput{Output: "shipped"}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	if _, err := chat.AddHandoff("billing", "intake", "disputed charge on order 456"); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Print(chatctx.Transcript(chat.Items()))
+	fmt.Println(chat.TurnCount(), "turn,", chat.EstimatedTokens(), "tokens")
+	// Output:
+	// system: You answer for the shop.
+	// user: I dispute the charge on order 456.
+	// [tool call] lookup_order({"order":456})
+	// [tool result] lookup_order -> shipped
+	// [handoff] intake to billing: disputed charge on order 456
+	// 1 turn, 26 tokens
+}
+
+// A sub-agent works on a fork; only its result comes back.
+func ExampleChatContext_MergeResult() {
+	chat := chatctx.Empty()
+	if _, err := chat.AddMessage(chatctx.RoleUser, "Can I get my money back?", chatctx.MessageOptions{}); err != nil {
+		fmt.Println(err)
+	}
+	child, err := chatctx.ForkBrief("You check refunds.", "Is order 456 refundable?", "refunds")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := child.AddMessage(chatctx.RoleAssistant, "Order 456 is refundable.", chatctx.MessageOptions{}); err != nil {
+		fmt.Println(err)
+	}
+	chat.MergeResult(child, "refunds")
+	fmt.Print(chatctx.Transcript(chat.Items()))
+	// Output:
+	// user: Can I get my money back?
+	// assistant (refunds): Order 456 is refundable.
+}

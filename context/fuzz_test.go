@@ -83,6 +83,9 @@ func FuzzFromContextMessages(f *testing.F) {
 			}
 		}
 		out := ToContextMessages(items)
+		if chat, _, err := NewFromContextMessages(data); err != nil || chat.check() != nil || chat.Len() != len(items) {
+			t.Fatalf("as a ChatContext: %v, %v", err, chat.check())
+		}
 		if len(out) > len(items) || len(items) > len(data) {
 			t.Fatalf("%d bytes became %d items and %d messages", len(data), len(items), len(out))
 		}
