@@ -50,5 +50,5 @@ func (s *Server) agentSession(r *http.Request) (*Session, error) {
 	if id == "" {
 		return nil, problem.New(problem.InvalidArgument, "say which session: /v1/agent?session=ID").WithField("session")
 	}
-	return s.sessions.get(id)
+	return s.sessions.get(r.Context(), id)
 }

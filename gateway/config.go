@@ -38,7 +38,9 @@ type Config struct {
 
 	Media rtc.Config    // UDP and TCP ports, public addresses, address policy
 	Store chatctx.Store // where conversations live. Required; the caller closes it after Run
-	Web   fs.FS         // the console page, nil for none
+	// Directory is where sessions are on record, so that they go on after a restart; nil: in memory.
+	Directory chatctx.Directory
+	Web       fs.FS // the console page, nil for none
 	// WebPolicy is the Content-Security-Policy that the page is made for.
 	WebPolicy string
 	Log       *slog.Logger // nil: discard
@@ -73,6 +75,9 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxImageFPS, DefaultMaxImageFPS)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Directory == nil {
+		c.Directory = &chatctx.MemDirectory{}
 	}
 	c.Media.Log = c.Log
 	return c

@@ -22,7 +22,7 @@ func (s *Server) appendContext(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) append(w http.ResponseWriter, r *http.Request) (chatctx.Ack, string, error) {
-	session, err := s.sessions.get(r.PathValue("id"))
+	session, err := s.sessions.get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return chatctx.Ack{}, "", err
 	}
@@ -160,7 +160,7 @@ func (s *Server) getImage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) findImage(r *http.Request) (seenImage, error) {
-	session, err := s.sessions.get(r.PathValue("id"))
+	session, err := s.sessions.get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return seenImage{}, err
 	}

@@ -126,21 +126,34 @@ func (src *source) detail(now time.Time) sourceDetail {
 	return d
 }
 
-func (e *endedSession) detail() sessionDetail {
-	return sessionDetail{
-		ID: e.id, State: stateEnded, CreatedAt: chatctx.At(e.created), LogID: e.key, Seq: e.seq,
+// restingDetail is a session that does not run. Its head is read where it is not known, as far as the store answers.
+func (r *registry) restingDetail(ctx context.Context, e *restingSession) (sessionDetail, error) {
+	seq, err := r.head(ctx, e)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := sessionDetail{
+		ID: e.id, State: stateEnded, CreatedAt: chatctx.At(e.created), LogID: e.key, Seq: seq,
 		Sources: []sourceDetail{}, Agents: []agentDetail{}, Legs: []switcher.LegInfo{},
 	}
+	if e.asleep {
+		d.State = stateStalled
+	}
+	return d, err
 }
 
-func (s *Server) listSessions(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) {
 	list := []sessionDetail{}
-	live, ended := s.sessions.list()
+	live, resting := s.sessions.list()
 	for _, session := range live {
 		list = append(list, session.detail())
 	}
-	for _, e := range ended {
-		list = append(list, e.detail())
+	for _, e := range resting {
+		d, err := s.sessions.restingDetail(r.Context(), e)
+		if err != nil {
+			problem.Write(w, err)
+			return
+		}
+		list = append(list, d)
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"sessions": list})
 }
@@ -173,20 +186,30 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) getSession(w http.ResponseWriter, r *http.Request) {
-	live, ended, err := s.sessions.lookup(r.PathValue("id"))
-	switch {
-	case err != nil:
-		problem.Write(w, err)
-	case live != nil:
+	live, resting, err := s.sessions.lookup(r.PathValue("id"))
+	if err == nil && live != nil {
 		writeJSON(w, http.StatusOK, live.detail())
-	default:
-		writeJSON(w, http.StatusOK, ended.detail())
+		return
 	}
+	s.writeResting(w, r, resting, err)
+}
+
+// writeResting answers with a session that does not run, or with why not.
+func (s *Server) writeResting(w http.ResponseWriter, r *http.Request, e *restingSession, err error) {
+	var d sessionDetail
+	if err == nil {
+		d, err = s.sessions.restingDetail(r.Context(), e)
+	}
+	if err != nil {
+		problem.Write(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, d)
 }
 
 // deleteSession ends a session and answers when it has ended; the second time it answers the same.
 func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
-	live, ended, err := s.sessions.lookup(r.PathValue("id"))
+	live, resting, err := s.sessions.lookup(r.PathValue("id"))
 	if err != nil {
 		problem.Write(w, err)
 		return
@@ -202,12 +225,11 @@ func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, d)
 		return
 	}
-	s.sessions.markDeleted(ended)
-	writeJSON(w, http.StatusOK, ended.detail())
+	s.writeResting(w, r, resting, s.sessions.markDeleted(r.Context(), resting))
 }
 
 func (s *Server) debugSessions(w http.ResponseWriter, _ *http.Request) {
-	live, ended := s.sessions.list()
+	live, resting := s.sessions.list()
 	type tracks struct {
 		sessionDetail
 		Tracks []frames.TrackStats `json:"tracks"`
@@ -222,19 +244,19 @@ func (s *Server) debugSessions(w http.ResponseWriter, _ *http.Request) {
 		}
 		list = append(list, t)
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"uptime_ms": time.Since(s.started).Milliseconds(), "live": list, "ended": len(ended)})
+	writeJSON(w, http.StatusOK, map[string]any{"uptime_ms": time.Since(s.started).Milliseconds(), "live": list, "resting": len(resting)})
 }
 
 // conversation is the log of a session in either state; close it when it was opened for this reading only.
 func (s *Server) conversation(ctx context.Context, id string) (log *chatctx.Log, close func(), err error) {
-	live, ended, err := s.sessions.lookup(id)
+	live, resting, err := s.sessions.lookup(id)
 	if err != nil {
 		return nil, nil, err
 	}
 	if live != nil {
 		return live.log, func() {}, nil
 	}
-	log, err = chatctx.OpenLog(ctx, chatctx.LogConfig{Store: s.cfg.Store, Session: ended.key})
+	log, err = chatctx.OpenLog(ctx, chatctx.LogConfig{Store: s.cfg.Store, Session: resting.key})
 	if err != nil {
 		return nil, nil, contextProblem(err)
 	}

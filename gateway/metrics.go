@@ -148,8 +148,8 @@ func (c *sessionCollector) Collect(ch chan<- prometheus.Metric) {
 	states := map[string]int{stateConnecting: 0, stateLive: 0, stateStalled: 0, stateEnded: 0}
 	agents := 0
 	sum := c.metrics.totals()
-	live, ended := c.registry.list()
-	states[stateEnded] = len(ended)
+	live, _ := c.registry.list()
+	states[stateStalled], states[stateEnded] = c.registry.countResting()
 	for _, s := range live {
 		d := s.detail()
 		states[d.State]++

@@ -13,49 +13,48 @@ import (
 	"sightline/gateway/problem"
 )
 
-// registry is the one place that knows every session, live and ended.
+// registry is the one place that knows every session, running and resting. What it knows of them is in the Directory, too.
 type registry struct {
 	cfg    Config
 	shared *shared
-	tasks  sync.WaitGroup // one per live session
+	tasks  sync.WaitGroup  // one per live session
+	base   context.Context // of all sessions; its cancel belongs to Server.Run
 
 	mu       sync.Mutex
 	draining bool
 	live     map[string]*Session
-	opening  int // sessions whose log is being read
-	ended    map[string]*endedSession
-	order    []*endedSession // oldest first
-	base     context.Context // of all sessions; its cancel belongs to Server.Run
-}
-
-// endedSession is what is kept of a session that is over: enough to read its conversation.
-type endedSession struct {
-	id, key string
-	created time.Time
-	at      time.Time
-	seq     uint64
-	deleted bool // by request: the id then begins a new conversation
+	resting  map[string]*restingSession
+	order    []*restingSession        // oldest first
+	busy     map[string]chan struct{} // ids that are being opened, retired or forgotten; closed when that is done
 }
 
 func newRegistry(base context.Context, cfg Config, sh *shared) *registry {
-	return &registry{cfg: cfg, shared: sh, base: base, live: map[string]*Session{}, ended: map[string]*endedSession{}}
+	return &registry{
+		cfg: cfg, shared: sh, base: base,
+		live: map[string]*Session{}, resting: map[string]*restingSession{}, busy: map[string]chan struct{}{},
+	}
 }
 
-// get finds a live session.
-func (r *registry) get(id string) (*Session, error) {
+// get finds a live session; one that sleeps since a restart wakes up.
+func (r *registry) get(ctx context.Context, id string) (*Session, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s, ok := r.live[id]; ok {
+	s, e := r.live[id], r.resting[id]
+	asleep := e != nil && e.asleep
+	r.mu.Unlock()
+	switch {
+	case s != nil:
 		return s, nil
-	}
-	if _, ok := r.ended[id]; ok {
+	case asleep:
+		s, _, err := r.obtain(ctx, id)
+		return s, err
+	case e != nil:
 		return nil, endedProblem(id)
 	}
 	return nil, problem.New(problem.NotFound, "there is no session %q: publish to /whip/%s or POST /v1/sessions to make it", id, id)
 }
 
-// obtain finds a live session or makes one; an empty id asks for a generated one. A session that ended by itself is taken up
-// again with its conversation; one that was deleted begins anew.
+// obtain finds a live session or makes one; an empty id asks for a generated one. A session that sleeps or ended by itself is
+// taken up again with its conversation; one that was deleted begins anew.
 func (r *registry) obtain(ctx context.Context, id string) (s *Session, created bool, err error) {
 	if id == "" {
 		id = uuid.NewString()
@@ -63,56 +62,74 @@ func (r *registry) obtain(ctx context.Context, id string) (s *Session, created b
 	if !chatctx.ValidID(id) {
 		return nil, false, problem.New(problem.InvalidArgument, "session id %q: allowed are 1 to 64 of A-Z, a-z, 0-9, _ and -", id).WithField("id")
 	}
+	s, old, err := r.reserve(ctx, id)
+	if s != nil || err != nil {
+		return s, false, err
+	}
+	defer r.release(id)
+	s, err = r.open(ctx, id, old)
+	return s, err == nil, err
+}
+
+// reserve finds the live session, or makes the id the caller's to open (release it then) and gives what rests under it.
+func (r *registry) reserve(ctx context.Context, id string) (*Session, *restingSession, error) {
 	for {
-		s, old, err := r.reserve(id)
-		if s != nil || err != nil {
-			return s, false, err
+		r.mu.Lock()
+		wait := r.busy[id]
+		if wait == nil {
+			defer r.mu.Unlock()
+			return r.reserveLocked(id)
 		}
-		s, created, err := r.open(ctx, id, old)
-		if s != nil || err != nil {
-			return s, created, err
+		r.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, nil, problem.New(problem.EngineUnavailable, "session %s was still being opened or ended: try again", id).WithCause(ctx.Err())
 		}
 	}
 }
 
-// reserve finds the live session, or takes a place for a new one (then both results are nil but for what is kept of the old).
-func (r *registry) reserve(id string) (*Session, *endedSession, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *registry) reserveLocked(id string) (*Session, *restingSession, error) {
 	if s, ok := r.live[id]; ok {
 		return s, nil, nil
 	}
 	if r.draining {
 		return nil, nil, problem.New(problem.Draining, "the gateway is shutting down and takes no new session").WithRetryAfter(5 * time.Second)
 	}
-	if len(r.live)+r.opening >= r.cfg.MaxSessions {
+	if len(r.live)+len(r.busy) >= r.cfg.MaxSessions {
 		return nil, nil, problem.New(problem.Overloaded, "the gateway holds %d sessions, its limit", r.cfg.MaxSessions).WithRetryAfter(5 * time.Second)
 	}
-	r.opening++
-	return nil, r.ended[id], nil
+	r.busy[id] = make(chan struct{})
+	return nil, r.resting[id], nil
 }
 
-// open reads the log and puts the session into the registry. A nil session without error: somebody else was faster.
-func (r *registry) open(ctx context.Context, id string, old *endedSession) (*Session, bool, error) {
-	key := uuid.NewString() // not the id: a deleted session's id begins anew
-	now := time.Now()
+func (r *registry) release(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.busy[id])
+	delete(r.busy, id)
+}
+
+// open reads the log, writes the record and starts the session. The id is reserved.
+func (r *registry) open(ctx context.Context, id string, old *restingSession) (*Session, error) {
+	key, created := uuid.NewString(), time.Now() // not the id: a deleted session's id begins anew
 	if old != nil && !old.deleted {
-		key = old.key
+		key, created = old.key, old.created
 	}
 	log, err := chatctx.OpenLog(ctx, chatctx.LogConfig{
 		Store: r.cfg.Store, Session: key, MaxItemBytes: r.cfg.MaxItemBytes, MaxImageBytes: r.cfg.MaxImageBytes,
 	})
+	if err != nil {
+		return nil, contextProblem(err)
+	}
+	record := chatctx.SessionRecord{ID: id, Key: key, CreatedAt: created}
+	if err := r.cfg.Directory.PutSession(ctx, record); err != nil {
+		log.Close()
+		return nil, problem.New(problem.EngineUnavailable, "the store did not take the new session: try again").WithCause(err)
+	}
+	s := newSession(id, key, r.cfg, r.shared, log, created)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.opening--
-	if err != nil {
-		return nil, false, contextProblem(err)
-	}
-	if _, taken := r.live[id]; taken || r.draining || r.ended[id] != old {
-		log.Close()
-		return nil, false, nil
-	}
-	s := newSession(id, key, r.cfg, r.shared, log, now)
 	if s.previous = old; old != nil {
 		r.forgetLocked(old)
 	}
@@ -122,100 +139,66 @@ func (r *registry) open(ctx context.Context, id string, old *endedSession) (*Ses
 		r.retire(s)
 	})
 	s.logger.Info("session begins", "entries", log.Head())
-	return s, true, nil
+	return s, nil
 }
 
-// retire moves a session that has ended to the readable ones. One that was never used (its offer was refused) puts back what
-// was there before it.
+// retire lays a session that has ended to rest. One that was never used (its offer was refused) puts back what was there before
+// it; one that the drain ended sleeps, and goes on after the restart.
 func (r *registry) retire(s *Session) {
-	e, replaced := s.previous, (*endedSession)(nil)
+	e, replaced := s.previous, (*restingSession)(nil)
 	if s.used {
 		replaced = e
-		e = &endedSession{id: s.id, key: s.key, created: s.created, at: time.Now(), seq: s.log.Head(), deleted: s.endReason == reasonDeleted}
-	}
-	r.mu.Lock()
-	delete(r.live, s.id)
-	if e != nil {
-		r.ended[s.id] = e
-		r.order = append(r.order, e)
-	}
-	forgotten := r.expireLocked(time.Now())
-	r.mu.Unlock()
-	if replaced != nil && replaced.key != s.key { // a deleted conversation whose id began anew
-		forgotten = append(forgotten, replaced)
-	}
-	r.deleteLogs(forgotten)
-}
-
-// expireLocked forgets ended sessions past the retention or the count.
-func (r *registry) expireLocked(now time.Time) []*endedSession {
-	var forgotten []*endedSession
-	for len(r.order) > 0 && (len(r.order) > r.cfg.MaxEnded || now.Sub(r.order[0].at) > r.cfg.Retention) {
-		e := r.order[0]
-		r.forgetLocked(e)
-		forgotten = append(forgotten, e)
-	}
-	return forgotten
-}
-
-func (r *registry) forgetLocked(e *endedSession) {
-	if r.ended[e.id] == e {
-		delete(r.ended, e.id)
-	}
-	if i := slices.Index(r.order, e); i >= 0 {
-		r.order = slices.Delete(r.order, i, i+1)
-	}
-}
-
-func (r *registry) deleteLogs(list []*endedSession) {
-	for _, e := range list {
-		if err := r.cfg.Store.Delete(context.Background(), e.key); err != nil {
-			r.cfg.Log.Error("an expired conversation stays in the store", keySession, e.id, keyError, err)
+		e = &restingSession{
+			id: s.id, key: s.key, created: s.created, at: time.Now(), seq: s.log.Head(), seqKnown: true,
+			deleted: s.endReason == reasonDeleted, asleep: s.endReason == reasonDrain,
 		}
 	}
-}
-
-// sweep is called now and then by Server.Run.
-func (r *registry) sweep(now time.Time) {
 	r.mu.Lock()
-	forgotten := r.expireLocked(now)
+	r.busy[s.id] = make(chan struct{})
+	delete(r.live, s.id)
+	if e != nil {
+		r.resting[s.id] = e
+		r.order = append(r.order, e)
+	}
 	r.mu.Unlock()
-	r.deleteLogs(forgotten)
+	if e != nil {
+		r.record(e)
+	} else {
+		r.forgetRecord(s.id)
+	}
+	if replaced != nil && replaced.key != s.key { // a deleted conversation whose id began anew
+		r.deleteLog(replaced)
+	}
+	r.release(s.id)
+	r.expire(time.Now())
 }
 
 // lookup finds a session in either state; exactly one result is set without an error.
-func (r *registry) lookup(id string) (*Session, *endedSession, error) {
+func (r *registry) lookup(id string) (*Session, *restingSession, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s, ok := r.live[id]; ok {
 		return s, nil, nil
 	}
-	if e, ok := r.ended[id]; ok {
+	if e, ok := r.resting[id]; ok {
 		return nil, e, nil
 	}
 	return nil, nil, problem.New(problem.NotFound, "there is no session %q", id)
 }
 
-// markDeleted makes the id of an ended session begin a new conversation when it is used again.
-func (r *registry) markDeleted(e *endedSession) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e.deleted = true
-}
-
 // list is every session, by id.
-func (r *registry) list() (live []*Session, ended []*endedSession) {
+func (r *registry) list() (live []*Session, resting []*restingSession) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.live {
 		live = append(live, s)
 	}
-	for _, e := range r.ended {
-		ended = append(ended, e)
+	for _, e := range r.resting {
+		resting = append(resting, e)
 	}
 	slices.SortFunc(live, func(a, b *Session) int { return strings.Compare(a.id, b.id) })
-	slices.SortFunc(ended, func(a, b *endedSession) int { return strings.Compare(a.id, b.id) })
-	return live, ended
+	slices.SortFunc(resting, func(a, b *restingSession) int { return strings.Compare(a.id, b.id) })
+	return live, resting
 }
 
 // drain refuses new sessions from now on.

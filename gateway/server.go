@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime"
 	"time"
@@ -24,6 +25,9 @@ type Server struct {
 	started  time.Time
 }
 
+// loadTimeout bounds reading the sessions on record at start.
+const loadTimeout = time.Minute
+
 // New checks cfg and opens the media sockets; Run closes them.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
@@ -39,6 +43,12 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, engine: engine, metrics: sh.metrics, cancel: cancel, started: time.Now(),
 		sessions: newRegistry(base, cfg, sh),
+	}
+	loading, done := context.WithTimeout(base, loadTimeout)
+	defer done()
+	if err := s.sessions.load(loading, s.started); err != nil {
+		cancel()
+		return nil, errors.Join(fmt.Errorf("the sessions on record cannot be read: %w", err), engine.Close())
 	}
 	s.metrics.watch(s.sessions)
 	s.handler = s.routes()

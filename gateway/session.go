@@ -39,7 +39,7 @@ type Session struct {
 	idleSince time.Time                    // when publisher and last agent had gone; zero while there is one
 	used      bool                         // somebody published, attached or wrote; an unused session leaves nothing behind
 
-	previous *endedSession // what had this id before; set by the registry, read after the end
+	previous *restingSession // what had this id before; set by the registry, read after the end
 }
 
 // shared is what all sessions of a server use together.
