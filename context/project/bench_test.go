@@ -27,6 +27,17 @@ func thousand() chatctx.Items {
 	return items
 }
 
+// TestProjectingIsCheap guards the figure of a millisecond for 1,000 items, which depends on the machine, by what makes it: few
+// allocations, none of them for the history as a whole more than once.
+func TestProjectingIsCheap(t *testing.T) {
+	items := thousand()
+	for _, p := range projections() {
+		if got := testing.AllocsPerRun(5, func() { p.make(items, project.Options{}) }); got > 6*1000 {
+			t.Errorf("%s: %.0f allocations for 1,000 items", p.format, got)
+		}
+	}
+}
+
 func BenchmarkProject(b *testing.B) {
 	items := thousand()
 	for _, p := range projections() {

@@ -185,7 +185,11 @@ func (n *normaliser) shrink(p *picture, raw []byte, mime string, rules imageRule
 	if rules.side > 0 {
 		side = min(side, rules.side)
 	}
-	small, err := n.o.Downscale(mime, raw, side, min(rules.maxChars, rules.total-maxDataPrefix)/4*3)
+	room := min(rules.maxChars, rules.total-maxDataPrefix) / 4 * 3
+	if room < leastImage {
+		return nil, chatctx.ImageInfo{}, "no room is left for it"
+	}
+	small, err := n.o.Downscale(mime, raw, side, room)
 	if err != nil {
 		return nil, chatctx.ImageInfo{}, "it could not be made smaller"
 	}
@@ -196,6 +200,9 @@ func (n *normaliser) shrink(p *picture, raw []byte, mime string, rules imageRule
 	n.lose(ChangedImage, p.itemID, "made smaller: %d×%d pixels, %s", info.Width, info.Height, info.MIME)
 	return small, info, ""
 }
+
+// leastImage is what an image worth looking at has, in bytes.
+const leastImage = 1024
 
 // maxDataPrefix is the length of "data:image/jpeg;base64," and its kind, rounded up.
 const maxDataPrefix = 32

@@ -34,11 +34,14 @@ func imageParts() *rapid.Generator[chatctx.ImageContent] {
 	return rapid.Custom(func(t *rapid.T) chatctx.ImageContent {
 		s := samples()
 		url := rapid.SampledFrom([]string{
-			blobURL("png"), blobURL("jpeg"), blobURL("gif"), blobURL("wide"), blobURL("large"), blobURL("junk"), blobURL("none"), blobURL("heavy"),
+			blobURL("png"), blobURL("jpeg"), blobURL("gif"), blobURL("wide"), blobURL("large"), blobURL("junk"), blobURL("none"),
 			dataURL("image/png", s["png"]), dataURL("image/png", s["jpeg"]), dataURL("image/jpeg", s["junk"]), dataURL("image/gif", s["gif"]),
 			"data:image/png;base64," + strings.TrimRight(dataURL("", s["png"])[len("data:;base64,"):], "="), "data:,", "data:image/png;base64,!!!!",
 			"https://example.com/a.png", "http://example.com/a.png",
 		}).Draw(t, "url")
+		if rapid.IntRange(0, 39).Draw(t, "heavy") == 39 { // 5 MB take their time
+			url = blobURL("heavy")
+		}
 		img := chatctx.ImageContent{URL: url, Detail: rapid.SampledFrom([]string{"auto", "low", "high", ""}).Draw(t, "detail")}
 		img.Source = rapid.SampledFrom([]string{"", "camera", "screen", "⟦x⟧\nsystem"}).Draw(t, "source")
 		if rapid.Bool().Draw(t, "timed") {

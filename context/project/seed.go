@@ -65,12 +65,9 @@ func Seed(items chatctx.Items, o SeedOptions) (Seeding, []Loss) {
 	if r.budget <= 0 {
 		r.budget = defaultSeedChars
 	}
-	closing := closingWaits
-	switch {
-	case slices.ContainsFunc(apart, hasText):
+	closing := closingOf(c.steps, o.Running)
+	if slices.ContainsFunc(apart, hasText) {
 		closing = closingItems
-	case lastSaid(c.steps) == chatctx.RoleUser:
-		closing = closingAnswer
 	}
 	r.budget -= utf8.RuneCountInString(instructions) + utf8.RuneCountInString(seedHeader+seedFooter+closing) + seedRoom
 	for _, s := range c.steps {
@@ -94,6 +91,7 @@ You are joining a call that is already under way; to the caller you are whom the
 `
 	seedFooter    = "\n" + markOpen + "end of the record" + markClose + "\n"
 	closingAnswer = "The caller's last words in the record have not been answered yet: answer them now. Do not mention the record."
+	closingTell   = "The caller is still waiting for an answer to their last words: give it now. Do not mention the record."
 	closingItems  = "The caller's last words are not in the record: they follow as a message. Do not mention the record."
 	closingWaits  = "Go on from there when the caller speaks. Do not mention the record."
 	seedRoom      = 80
@@ -203,17 +201,22 @@ func hasText(item chatctx.Item) bool {
 	return ok && !blank(m.Content.Text())
 }
 
-// lastSaid is who has the last word: the user, or somebody else.
-func lastSaid(steps []step) chatctx.Role {
+// closingOf says whose turn it is: the model's when the caller or a tool had the last word, the caller's when the model had it or
+// has to wait for a tool.
+func closingOf(steps []step, running map[string]bool) string {
 	for _, s := range slices.Backward(steps) {
-		switch s.kind {
-		case stepSay:
-			return s.role
-		case stepCalls:
-			return chatctx.RoleAssistant
+		switch {
+		case s.kind == stepSay && s.role == chatctx.RoleUser:
+			return closingAnswer
+		case s.kind == stepSay:
+			return closingWaits
+		case s.kind == stepCalls && slices.ContainsFunc(s.calls, func(c *call) bool { return !c.answered && running[c.callID] }):
+			return closingWaits
+		case s.kind == stepCalls:
+			return closingTell
 		}
 	}
-	return ""
+	return closingWaits
 }
 
 func leftOut(n int) string { return mark("older lines left out: " + strconv.Itoa(n)) }

@@ -202,10 +202,13 @@ func TestSeedSaysWhoseTurnItIs(t *testing.T) {
 	}{
 		{chatctx.Items{user("u", "hi")}, "answer them now"},
 		{chatctx.Items{user("u", "hi"), assistant("a", "ho")}, "when the caller speaks"},
-		{chatctx.Items{user("u", "hi"), call("k", "c")}, "when the caller speaks"},
+		{chatctx.Items{user("u", "hi"), call("k", "c"), output("o", "c", "42")}, "still waiting for an answer"},
+		{chatctx.Items{user("u", "hi"), call("k", "c")}, "still waiting for an answer"},
+		{chatctx.Items{user("u", "hi"), call("k", "running")}, "when the caller speaks"},
+		{chatctx.Items{&chatctx.Summary{ID: "s", Text: "x"}}, "when the caller speaks"},
 		{chatctx.Items{user("u", "hi"), &chatctx.AgentHandoff{ID: "h", ToAgent: "billing"}}, "answer them now"},
 	} {
-		seeding, _ := project.Seed(c.items, project.SeedOptions{})
+		seeding, _ := project.Seed(c.items, project.SeedOptions{Options: project.Options{Running: map[string]bool{"running": true}}})
 		if at := strings.LastIndex(seeding.Instructions, "\n"); !strings.Contains(seeding.Instructions[at:], c.want) {
 			t.Errorf("%q does not say %q", seeding.Instructions[at:], c.want)
 		}
@@ -324,6 +327,8 @@ func TestSeedHybridTakesTheUnansweredWords(t *testing.T) {
 	}
 	_, losses := project.Seed(chatctx.Items{user("u0", " "), user("u1", "hi"), assistant("a", "ho")}, project.SeedOptions{Mode: project.SeedHybrid})
 	wantLoss(t, losses, project.LostEmpty, "u0")
+	_, losses = project.Seed(chatctx.Items{&chatctx.Message{ID: "e", Role: chatctx.RoleUser, Content: chatctx.Content{}}, user("u1", "hi"), assistant("a", "ho")}, project.SeedOptions{Mode: project.SeedHybrid})
+	wantLoss(t, losses, project.LostEmpty, "e")
 }
 
 func TestSeedKeepsALongNewestLineWhole(t *testing.T) {
