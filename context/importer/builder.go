@@ -40,14 +40,14 @@ type builder struct {
 	in      *input
 	notes   notes
 	emit    emit
-	path    string // of the element that is being read
-	fill    bool   // give ids to items that have none
-	count   int    // items given out
-	made    int    // ids made up
-	exact   bool   // the format is ours: nothing is supplied that is not there
-	marks   bool   // the format is one that package project writes notes into
-	entries bool   // the list is of entries, not of items
-	seen    map[key]struct{}
+	path    string      // of the element that is being read
+	fill    bool        // give ids to items that have none
+	count   int         // items given out
+	made    int         // ids made up
+	exact   bool        // the format is ours: nothing is supplied that is not there
+	marks   bool        // the format is one that package project writes notes into
+	entries bool        // the list is of entries, not of items
+	seen    map[key]int // ids of items, and how often each was wanted
 	calls   map[key]*asked
 	open    []*asked // calls without an output, in order, for formats that pair by name
 	err     error    // the first error; everything stops
@@ -212,19 +212,20 @@ func (b *builder) id(id string, at node) string {
 	if !chatctx.ValidID(id) {
 		id = mappedID(id)
 	}
-	for n := 2; ; n++ {
+	for first := keyOf(id); ; {
 		if _, taken := b.seen[keyOf(id)]; !taken {
 			break
 		}
-		id = mappedID(fmt.Sprintf("%s\x00%d", given, n))
+		b.seen[first]++ // from where it was left: the hundred-thousandth of one id is found at once
+		id = mappedID(fmt.Sprintf("%s\x00%d", given, b.seen[first]))
 	}
 	if id != given {
 		b.note(at, "id", NoteID, "ids are 1 to 64 of A-Z, a-z, 0-9, _ and - and occur once: another was given in place of this one")
 	}
 	if b.seen == nil {
-		b.seen = map[key]struct{}{}
+		b.seen = map[key]int{}
 	}
-	b.seen[keyOf(id)] = struct{}{}
+	b.seen[keyOf(id)] = 1
 	return id
 }
 

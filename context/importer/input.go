@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Input is what is read: an *os.File, a *bytes.Reader or a *strings.Reader with its size.
@@ -127,10 +128,50 @@ func (d *decoder) fault(err error, path string) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return &Error{Place: Place{Offset: d.in.Size, Field: path}, Detail: "the input ends in the middle of a value: it is cut off"}
 	case errors.As(err, &syntax):
-		place.Offset = max(d.from+syntax.Offset-1, 0) // the offset is behind the offending byte
+		place.Offset = d.offending(err, place.Offset)
 		return &Error{Place: place, Detail: "no JSON here", Cause: err}
 	}
 	return &Error{Place: place, Detail: "the input cannot be read", Cause: err}
+}
+
+// offending finds the byte that a syntax error is about. A decoder that is used by tokens and by values does not count its bytes
+// right, so the value is looked at once more.
+func (d *decoder) offending(err error, off int64) int64 {
+	off = d.in.skip(off, " \t\r\n")
+	if strings.HasPrefix(err.Error(), "expected ") || strings.Contains(err.Error(), "looking for beginning of value") && d.in.byteAt(off) == '}' {
+		return off
+	}
+	from := d.in.skip(off, " \t\r\n,:")
+	raw := make([]byte, min(int64(d.in.max), d.in.Size-from))
+	n, _ := d.in.ReadAt(raw, from)
+	var value json.RawMessage
+	var syntax *json.SyntaxError
+	if errors.As(json.Unmarshal(raw[:n], &value), &syntax) && syntax.Offset > 0 {
+		return from + syntax.Offset - 1 // the offset is behind the offending byte
+	}
+	return off
+}
+
+func (in *input) byteAt(off int64) byte {
+	var b [1]byte
+	_, _ = in.ReadAt(b[:], off)
+	return b[0]
+}
+
+// skip gives the next position whose byte is none of those.
+func (in *input) skip(off int64, bytes string) int64 {
+	buf := make([]byte, 512)
+	for {
+		n, err := in.ReadAt(buf, off)
+		for i := range n {
+			if strings.IndexByte(bytes, buf[i]) < 0 {
+				return off + int64(i)
+			}
+		}
+		if off += int64(n); err != nil || n == 0 {
+			return off
+		}
+	}
 }
 
 // at reads the value that stands at off whole.
@@ -180,20 +221,8 @@ func (in *input) lines(places []*Place) {
 
 // peek finds the value behind a key that was just read: where it begins and by which byte. The decoder stays where it is.
 func (d *decoder) peek() (off int64, first byte) {
-	var buf [256]byte
-	for off = d.offset(); ; {
-		n, err := d.in.ReadAt(buf[:], off)
-		for i := range n {
-			switch buf[i] {
-			case ' ', '\n', '\t', '\r', ':':
-			default:
-				return off + int64(i), buf[i]
-			}
-		}
-		if off += int64(n); err != nil || n == 0 {
-			return off, 0
-		}
-	}
+	off = d.in.skip(d.offset(), " \t\r\n:")
+	return off, d.in.byteAt(off)
 }
 
 func delimOf(c rune) json.Delim { return json.Delim(c) }

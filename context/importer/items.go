@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	chatctx "sightline/context"
 )
@@ -77,7 +78,7 @@ func (b *builder) ownItem(el node, o object) chatctx.Item {
 		field := ""
 		var e *chatctx.Error
 		if errors.As(err, &e) {
-			field = e.Field
+			field = strings.TrimPrefix(strings.TrimPrefix(e.Field, "item."), "item")
 			err = errors.New(e.Detail)
 		}
 		b.fail(b.find(el, field), field, "%s", err.Error())

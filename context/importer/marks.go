@@ -62,7 +62,7 @@ func (b *builder) unmark(m chatctx.Message, at node) (ok bool) {
 			flush()
 			b.note(at, "", NoteChanged, "one of our notes is read back as what it stands for")
 			b.give(b.renamed(item, m.ID, at), at)
-			m.ID = ""
+			m.ID, role = "", given
 		case noteLabel:
 			label = item.(*chatctx.Message).Content[0].(chatctx.ImageContent)
 		case noteStub:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,12 @@ func TestItemsRoundTripIsTheSame(t *testing.T) {
 		if again := marshal(t, back); !bytes.Equal(data, again) {
 			t.Errorf("got %s\nwant %s", again, data)
 		}
+		items = slices.DeleteFunc(items, func(i chatctx.Item) bool { // for the rest, and for an empty message before calls, the dicts have no place
+			if m, ok := i.(*chatctx.Message); ok {
+				return m.Content.Text() == "" && len(m.Content.Images()) == 0
+			}
+			return i.Kind() == chatctx.KindHandoff || i.Kind() == chatctx.KindSummary || i.Kind() == chatctx.KindConfigUpdate
+		})
 		dicts := marshal(t, chatctx.ToContextMessages(items))
 		if len(chatctx.ToContextMessages(items)) == 0 {
 			return

@@ -182,7 +182,11 @@ func (s *survey) object(d *decoder, c *conversation, path string, depth int) err
 }
 
 func (s *survey) field(d *decoder, c *conversation, key, path string, depth int) error {
-	at, first := d.peek()
+	var at int64
+	var first byte
+	if containers[key] || wrappers[key] {
+		at, first = d.peek()
+	}
 	switch {
 	case first == '[' && containers[key]:
 		if _, err := d.token(); err != nil {
