@@ -352,3 +352,22 @@ func TestEncodeEveryQuality(t *testing.T) {
 		t.Errorf("%d bytes at 0, %d at 100", size[0], size[100])
 	}
 }
+
+// TestEncodeStripsMetadata: what a camera wrote beside the picture, the place above all, does not go on to a model.
+func TestEncodeStripsMetadata(t *testing.T) {
+	b := stillFile(t, "control-exif-6.jpg")
+	if !bytes.Contains(b, []byte("Exif")) {
+		t.Fatal("no metadata in the control")
+	}
+	for _, f := range []Format{JPEG, PNG} {
+		out, err := Encode(b, &EncodeOptions{Format: f, Quality: 75})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mark := range []string{"Exif", "eXIf", "http://ns.adobe.com", "Photoshop"} {
+			if bytes.Contains(out, []byte(mark)) {
+				t.Errorf("%s still has %q", f, mark)
+			}
+		}
+	}
+}
