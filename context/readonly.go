@@ -9,20 +9,44 @@ type View struct{ c *ChatContext }
 // ReadOnly is a view of c for those who must not change it.
 func (c *ChatContext) ReadOnly() View { return View{c} }
 
-// Seq is as ChatContext has it, as is all that follows.
-func (v View) Seq() uint64                         { return v.c.Seq() }
-func (v View) Len() int                            { return v.c.Len() }               // Len is as ChatContext has it.
-func (v View) Items() Items                        { return v.c.Items() }             // Items is as ChatContext has it.
-func (v View) ItemsFrom(from uint64) Items         { return v.c.ItemsFrom(from) }     // ItemsFrom is as ChatContext has it.
-func (v View) Item(id string) (Item, bool)         { return v.c.Item(id) }            // Item is as ChatContext has it.
-func (v View) Messages() []ChatMessage             { return v.c.Messages() }          // Messages is as ChatContext has it.
-func (v View) Handoffs() []AgentHandoff            { return v.c.Handoffs() }          // Handoffs is as ChatContext has it.
-func (v View) LastHandoff() (AgentHandoff, bool)   { return v.c.LastHandoff() }       // LastHandoff is as ChatContext has it.
-func (v View) TurnCount() int                      { return v.c.TurnCount() }         // TurnCount is as ChatContext has it.
-func (v View) EstimatedTokens() int                { return v.c.EstimatedTokens() }   // EstimatedTokens is as ChatContext has it.
-func (v View) ToContextMessages() []ContextMessage { return v.c.ToContextMessages() } // ToContextMessages is as ChatContext has it.
-func (v View) Snapshot() Snapshot                  { return v.c.Snapshot() }          // Snapshot is as ChatContext has it.
-func (v View) Copy(o CopyOptions) *ChatContext     { return v.c.Copy(o) }             // Copy is as ChatContext has it.
+// Seq is as ChatContext has it.
+func (v View) Seq() uint64 { return v.c.Seq() }
+
+// Len is as ChatContext has it.
+func (v View) Len() int { return v.c.Len() }
+
+// Items is as ChatContext has it.
+func (v View) Items() Items { return v.c.Items() }
+
+// ItemsFrom is as ChatContext has it.
+func (v View) ItemsFrom(from uint64) Items { return v.c.ItemsFrom(from) }
+
+// Item is as ChatContext has it.
+func (v View) Item(id string) (Item, bool) { return v.c.Item(id) }
+
+// Messages is as ChatContext has it.
+func (v View) Messages() []ChatMessage { return v.c.Messages() }
+
+// Handoffs is as ChatContext has it.
+func (v View) Handoffs() []AgentHandoff { return v.c.Handoffs() }
+
+// LastHandoff is as ChatContext has it.
+func (v View) LastHandoff() (AgentHandoff, bool) { return v.c.LastHandoff() }
+
+// TurnCount is as ChatContext has it.
+func (v View) TurnCount() int { return v.c.TurnCount() }
+
+// EstimatedTokens is as ChatContext has it.
+func (v View) EstimatedTokens() int { return v.c.EstimatedTokens() }
+
+// ToContextMessages is as ChatContext has it.
+func (v View) ToContextMessages() []ContextMessage { return v.c.ToContextMessages() }
+
+// Snapshot is as ChatContext has it.
+func (v View) Snapshot() Snapshot { return v.c.Snapshot() }
+
+// Copy is as ChatContext has it.
+func (v View) Copy(o CopyOptions) *ChatContext { return v.c.Copy(o) }
 
 // Placed is as ChatContext has it.
 func (v View) Placed(id string) (seq uint64, at time.Time, ok bool) { return v.c.Placed(id) }

@@ -6,7 +6,11 @@ import (
 	"math"
 	"strings"
 
-	_ "sightline/context" // teaches the image package the headers of JPEG, PNG, GIF and WebP
+	_ "image/gif" // headers
+	_ "image/jpeg"
+	_ "image/png"
+
+	_ "golang.org/x/image/webp"
 )
 
 // ImageRule prices an image of w by h pixels at a level of detail (auto, low, high); w and h are at least 1.

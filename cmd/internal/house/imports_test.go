@@ -70,7 +70,7 @@ var homes = []struct {
 		why: "its crashes (unpadded planes, failing readers and writers, nil options) are guarded in that one package"},
 	{path: "github.com/pion/mediadevices", below: true, homes: []string{"cmd"}, why: "it makes the synthetic video of load tests; the server decodes with its own code"},
 	{path: "log", homes: []string{"cmd"}, tests: []string{"."}, mains: true, why: "library code logs through the slog.Logger of its Config"},
-	{path: "flag", homes: []string{"cmd"}, mains: true, why: "library code is configured by its Config"},
+	{path: "flag", homes: []string{"cmd"}, tests: []string{"."}, mains: true, why: "library code is configured by its Config"},
 	{path: "os/exec", mains: true, tests: []string{"."}, why: "the product starts no other program; tests and measuring tools may (ffmpeg, browsers)"},
 }
 
