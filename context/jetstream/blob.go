@@ -31,47 +31,31 @@ func (s *Store) PutBlob(ctx context.Context, name, sum string, b chatctx.Blob) e
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	msg := &nats.Msg{Subject: s.blobSubject(name, sum), Data: b.Data, Header: nats.Header{headerMIME: {b.MIME}}}
-	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
-		_, err := s.publish(ctx, msg)
-		if err == nil {
-			break
-		}
-		if final(err) {
-			return err
-		}
-		// Also when it was there before: the stream takes one message per subject.
-		if _, there := s.blob(ctx, name, sum); there == nil {
-			break
-		}
-		s.counters.retry(err)
-		if err := s.healBlob(ctx, name, sum, err); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return unavailable("the conversation's store did not answer in time", errors.Join(ctx.Err(), err))
-		}
+	// A sound copy is enough; before one that no longer reads the later goes.
+	if _, err := s.blob(ctx, name, sum); err == nil {
+		return nil
+	}
+	if _, err := s.put(ctx, &nats.Msg{Subject: s.blobSubject(name, sum), Data: b.Data, Header: nats.Header{headerMIME: {b.MIME}}}); err != nil {
+		return err
 	}
 	s.heads.raise(name, 0, time.Now())
 	return nil
 }
 
-// healBlob makes room for bytes whose stored copy no longer reads: the server refuses a second one, and the name says that the new
-// ones are the same.
-func (s *Store) healBlob(ctx context.Context, name, sum string, cause error) error {
-	if !hasCode(cause, codeStoreFailed) {
-		return nil
+// put publishes what may be published twice until it is stored.
+func (s *Store) put(ctx context.Context, msg *nats.Msg) (seq uint64, err error) {
+	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
+		seq, err := s.publish(ctx, msg)
+		if err == nil || final(err) {
+			return seq, err
+		}
+		s.counters.retry(err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return 0, unavailable("the store did not answer in time", errors.Join(ctx.Err(), err))
+		}
 	}
-	r, _, err := s.engine.writer(ctx)
-	if err != nil {
-		return err
-	}
-	if err := r.purge(ctx, blobStream(s.partition(name)), s.blobSubject(name, sum)); err != nil {
-		return unavailable("an image that no longer reads could not be replaced", err)
-	}
-	return nil
 }
 
 // GetBlob implements chatctx.Store. Bytes that are not what was stored are an error of kind LogDamaged.

@@ -32,6 +32,9 @@ type running struct {
 var errGone = errors.New("the store's server is being restarted")
 
 func startServer(dir string, sync bool, log *slog.Logger) (*running, error) {
+	if err := tameBlocks(dir, log); err != nil {
+		return nil, fmt.Errorf("the store's files: %w", err)
+	}
 	fatal := new(atomic.Pointer[string])
 	srv, err := server.NewServer(&server.Options{
 		ServerName: "sightline", DontListen: true, NoSigs: true, NoLog: true,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -43,14 +44,19 @@ func (s *Store) blobSubject(session, sha256 string) string {
 
 // plan is the streams of a store of n partitions and so many bytes. Images are about a hundred times the text of a call that
 // has some, and many calls have none.
+//
+// No stream has a bound per subject: the server then loads what it is to replace, and when that is damaged it calls it a write
+// error and takes nothing more, also after a restart. Old images are not replaced, old records are purged.
 func plan(partitions int, bytes int64) []jetstream.StreamConfig {
 	base := jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, Replicas: 1, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
-		AllowDirect: true, MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: maxMessage, Metadata: map[string]string{schemaKey: schema},
+		AllowDirect: true, MaxMsgs: -1, MaxConsumers: -1, MaxMsgSize: maxMessage,
+		Duplicates: 100 * time.Millisecond, // the least: no message has an id, and the server reads that much when it starts
+		Metadata:   map[string]string{schemaKey: schema},
 	}
 	sessions := base
 	sessions.Name, sessions.Subjects = sessionStream, []string{sessionPrefix + ">"}
-	sessions.MaxMsgsPerSubject, sessions.MaxBytes = 1, bytes/16
+	sessions.MaxBytes = bytes / 16
 	sessions.AllowRollup, sessions.DenyDelete = true, true
 	sessions.Metadata = map[string]string{schemaKey: schema, partitionsKey: strconv.Itoa(partitions)}
 	all := []jetstream.StreamConfig{sessions}
@@ -60,7 +66,6 @@ func plan(partitions int, bytes int64) []jetstream.StreamConfig {
 		entries.MaxBytes = bytes * 5 / 16 / int64(partitions)
 		blobs := base
 		blobs.Name, blobs.Subjects = blobStream(p), []string{fmt.Sprintf("blob.%d.*.*", p)}
-		blobs.MaxMsgsPerSubject, blobs.DiscardNewPerSubject = 1, true
 		blobs.MaxBytes = bytes * 10 / 16 / int64(partitions)
 		all = append(all, entries, blobs)
 	}
