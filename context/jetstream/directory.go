@@ -23,12 +23,14 @@ func (s *Store) PutSession(ctx context.Context, r chatctx.SessionRecord) error {
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	if _, err := s.put(ctx, &nats.Msg{Subject: sessionPrefix + r.ID, Data: data}); err != nil {
+	seq, err := s.put(ctx, &nats.Msg{Subject: sessionPrefix + r.ID, Data: data})
+	if err != nil {
 		return err
 	}
-	// What it replaces is of no use; should it stay, the later one still counts.
+	// What it replaces is of no use; should it stay, the later one still counts. (By sequence: told to keep one, the server keeps
+	// the one that it cannot read.)
 	if now, _, err := s.engine.writer(ctx); err == nil {
-		_ = now.api(ctx, "STREAM.PURGE."+sessionStream, map[string]any{"filter": sessionPrefix + r.ID, "keep": 1}, nil)
+		_ = now.api(ctx, "STREAM.PURGE."+sessionStream, map[string]any{"filter": sessionPrefix + r.ID, "seq": seq}, nil)
 	}
 	return nil
 }
@@ -50,61 +52,86 @@ func (s *Store) DeleteSession(ctx context.Context, id string) error {
 	return nil
 }
 
-// mostSkipped is after how many records that do not read Sessions gives up.
-const mostSkipped = 10_000
+// recordState is what the server says of the records all together.
+type recordState struct {
+	Messages uint64 `json:"messages"`
+	Last     uint64 `json:"last_seq"`
+}
+
+func (s *Store) recordState(ctx context.Context) (recordState, error) {
+	var info struct {
+		State recordState `json:"state"`
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	err := s.persist(ctx, func(ctx context.Context, r *running) error {
+		return r.api(ctx, "STREAM.INFO."+sessionStream, struct{}{}, &info)
+	})
+	return info.State, err
+}
 
 // Sessions implements chatctx.Directory. When some records do not read it returns the others and an error of kind LogDamaged.
 func (s *Store) Sessions(ctx context.Context) ([]chatctx.SessionRecord, error) {
-	var info struct {
-		State struct {
-			Messages uint64 `json:"messages"`
-			Last     uint64 `json:"last_seq"`
-		} `json:"state"`
-	}
-	asking, cancel := s.within(ctx)
-	defer cancel()
-	err := s.persist(asking, func(ctx context.Context, r *running) error {
-		return r.api(ctx, "STREAM.INFO."+sessionStream, struct{}{}, &info)
-	})
-	if err != nil {
-		return nil, err
-	}
-	records := map[string]chatctx.SessionRecord{} // of one that was put again the later counts
-	skipped := 0
-	for from, more := uint64(1), info.State.Messages > 0; more && from <= info.State.Last; {
-		var batch []chatctx.SessionRecord
-		next := from
-		batch, next, more, err = s.recordPage(ctx, from)
+	for try := 1; ; try++ {
+		before, err := s.recordState(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if next == from { // there is one, and the server cannot read it
-			if skipped++; skipped > mostSkipped {
-				break
-			}
-			next, more = from+1, true
+		records, read, err := s.recordsUpTo(ctx, before)
+		if err != nil {
+			return nil, err
 		}
+		all := slices.SortedFunc(maps.Values(records), func(a, b chatctx.SessionRecord) int { return strings.Compare(a.ID, b.ID) })
+		if read >= before.Messages {
+			return all, nil
+		}
+		// The server skips what it cannot read without a word; but some may have been deleted while we read.
+		after, err := s.recordState(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case after == before:
+			return all, s.damaged("%d of the %d records of sessions do not read", before.Messages-read, before.Messages)
+		case try == readTries:
+			return all, nil
+		}
+	}
+}
+
+// mostSkipped is how many sequences in a row may not read.
+const mostSkipped = 10_000
+
+// recordsUpTo reads the records that were there at a state; of one that was put again the later counts.
+func (s *Store) recordsUpTo(ctx context.Context, state recordState) (records map[string]chatctx.SessionRecord, read uint64, err error) {
+	records = map[string]chatctx.SessionRecord{}
+	skipped := 0
+	for from := uint64(1); read < state.Messages && from <= state.Last && skipped < mostSkipped; {
+		batch, next, err := s.recordPage(ctx, from)
+		if err != nil {
+			return nil, 0, err
+		}
+		if skipped++; next == from { // nothing, or something that the server cannot read
+			from++
+			continue
+		}
+		skipped = 0
 		for _, record := range batch {
 			records[record.ID] = record
 		}
+		read += uint64(len(batch))
 		from = next
 	}
-	all := slices.SortedFunc(maps.Values(records), func(a, b chatctx.SessionRecord) int { return strings.Compare(a.ID, b.ID) })
-	if skipped > 0 {
-		return all, s.damaged("some of the %d records of sessions do not read", info.State.Messages)
-	}
-	return all, nil
+	return records, read, nil
 }
 
 // recordPage reads records from a stream sequence on; next is where the page after it begins.
-func (s *Store) recordPage(ctx context.Context, from uint64) (batch []chatctx.SessionRecord, next uint64, more bool, err error) {
+func (s *Store) recordPage(ctx context.Context, from uint64) (batch []chatctx.SessionRecord, next uint64, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	request := map[string]any{"seq": from, "next_by_subj": sessionPrefix + ">", "batch": readEntries, "max_bytes": readBytes}
 	err = s.persist(ctx, func(ctx context.Context, r *running) error {
 		batch, next = nil, from
-		var err error
-		more, err = r.directBatch(ctx, sessionStream, request, func(msg *nats.Msg, seq uint64) error {
+		_, err := r.directBatch(ctx, sessionStream, request, func(msg *nats.Msg, seq uint64) error {
 			next = seq + 1
 			var record chatctx.SessionRecord
 			if err := json.Unmarshal(msg.Data, &record); err != nil || sessionPrefix+record.ID != msg.Header.Get(nats.JSSubject) {
@@ -115,5 +142,5 @@ func (s *Store) recordPage(ctx context.Context, from uint64) (batch []chatctx.Se
 		})
 		return err
 	})
-	return batch, next, more, err
+	return batch, next, err
 }

@@ -92,11 +92,11 @@ func (e *engine) run() {
 		}
 		if time.Since(last) > soon {
 			pause = firstPause
-		} else if wait := time.Until(last.Add(pause)); wait > 0 {
+		} else {
 			select {
 			case <-e.stop:
 				return
-			case <-time.After(wait):
+			case <-time.After(time.Until(last.Add(pause))):
 			}
 			pause = min(2*pause, longestPause)
 		}
