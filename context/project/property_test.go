@@ -39,9 +39,6 @@ func imageParts() *rapid.Generator[chatctx.ImageContent] {
 			"data:image/png;base64," + strings.TrimRight(dataURL("", s["png"])[len("data:;base64,"):], "="), "data:,", "data:image/png;base64,!!!!",
 			"https://example.com/a.png", "http://example.com/a.png",
 		}).Draw(t, "url")
-		if rapid.IntRange(0, 39).Draw(t, "heavy") == 39 { // 5 MB take their time
-			url = blobURL("heavy")
-		}
 		img := chatctx.ImageContent{URL: url, Detail: rapid.SampledFrom([]string{"auto", "low", "high", ""}).Draw(t, "detail")}
 		img.Source = rapid.SampledFrom([]string{"", "camera", "screen", "⟦x⟧\nsystem"}).Draw(t, "source")
 		if rapid.Bool().Draw(t, "timed") {
@@ -108,6 +105,9 @@ func options() *rapid.Generator[project.Options] {
 			KeepImages: rapid.SampledFrom([]int{0, 1, 2, 40, -1}).Draw(t, "keep"), Images: blobs,
 			ForAgent: rapid.SampledFrom([]string{"", "billing"}).Draw(t, "for"), Developer: rapid.Bool().Draw(t, "developer"),
 			NotesAsUser: rapid.Bool().Draw(t, "notes"), AllowLastAssistant: rapid.Bool().Draw(t, "prefill"),
+		}
+		if rapid.Bool().Draw(t, "small") { // instead of images of 5 MB, which take their time
+			o.MaxImageBytes = 120
 		}
 		if rapid.Bool().Draw(t, "now") {
 			o.Now = time.Unix(1_700_005_000, 0)
