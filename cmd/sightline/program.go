@@ -26,6 +26,7 @@ const usage = `usage: sightline COMMAND [flags]
 
   serve     run the gateway; sightline serve --help lists its flags
   context   read, check and convert saved conversations; sightline context lists its commands
+  log       check, export and import the conversations of a data directory
   version   print the version and what it was built with
 `
 
@@ -46,6 +47,8 @@ func (p program) run() int {
 		return p.serve(p.args[1:])
 	case "context":
 		return p.context(p.args[1:])
+	case "log":
+		return p.log(p.args[1:])
 	case "version", "--version":
 		fmt.Fprintf(p.stdout, "sightline %s (%s%s)\n", version, runtime.Version(), revision())
 		return exitOK
