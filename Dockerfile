@@ -21,6 +21,8 @@ COPY scripts/lib/ /setup/lib/
 RUN /setup/install runtime && rm -rf /setup /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --create-home --home-dir /var/lib/sightline sightline
 COPY --from=build /out/ /usr/local/bin/
+ENV SIGHTLINE_DATA_DIR=/var/lib/sightline/conversations
+VOLUME /var/lib/sightline
 USER 10001
 WORKDIR /var/lib/sightline
 # 8080: page, signalling, agents (HTTP, WebSocket). 8189: media of all sessions (UDP).

@@ -40,7 +40,9 @@ type Config struct {
 	Store chatctx.Store // where conversations live. Required; the caller closes it after Run
 	// Directory is where sessions are on record, so that they go on after a restart; nil: in memory.
 	Directory chatctx.Directory
-	Web       fs.FS // the console page, nil for none
+	// Health says why the store takes nothing now, nil when it does; readiness follows it. nil: always well.
+	Health func() error
+	Web    fs.FS // the console page, nil for none
 	// WebPolicy is the Content-Security-Policy that the page is made for.
 	WebPolicy string
 	Log       *slog.Logger // nil: discard

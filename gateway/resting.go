@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -34,7 +35,10 @@ func (e *restingSession) record() chatctx.SessionRecord {
 // load takes in what the directory has from before the restart.
 func (r *registry) load(ctx context.Context, now time.Time) error {
 	records, err := r.cfg.Directory.Sessions(ctx)
-	if err != nil {
+	var damaged *chatctx.Error
+	if errors.As(err, &damaged) && damaged.Kind == chatctx.LogDamaged { // the others are there
+		r.cfg.Log.Error("some sessions on record cannot be read", keyError, err)
+	} else if err != nil {
 		return err
 	}
 	for _, rec := range records {

@@ -125,5 +125,10 @@ func (s *Server) notReady() error {
 	if s.sessions.isDraining() {
 		return problem.New(problem.Draining, "the gateway is shutting down")
 	}
+	if s.cfg.Health != nil {
+		if err := s.cfg.Health(); err != nil {
+			return problem.New(problem.EngineUnavailable, "the store of conversations takes nothing now").WithCause(err)
+		}
+	}
 	return nil
 }

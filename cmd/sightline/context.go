@@ -212,11 +212,20 @@ func (t contextTool) read(src *source, o importer.Options, quiet bool, f itemFun
 	if !quiet {
 		t.tell(src.name, report)
 	}
+	return report, named(src, err)
+}
+
+// named puts the input's name before an error about it, as compilers do.
+func named(src *source, err error) error {
 	var bad *importer.Error
-	if errors.As(err, &bad) {
-		return report, fmt.Errorf("%s:%w", src.name, bad)
+	if !errors.As(err, &bad) {
+		return err
 	}
-	return report, err
+	sep := ":"
+	if bad.Line == 0 {
+		sep = ": "
+	}
+	return fmt.Errorf("%s%s%w", src.name, sep, bad)
 }
 
 // tell writes the notes of a report, one a line.
@@ -252,5 +261,5 @@ func provider(flagName, s string) (project.Format, error) {
 // formatOf gives the format to write what a source holds.
 func (t contextTool) formatOf(src *source, f *readFlags) (string, error) {
 	format, err := importer.Detect(src.Input, f.options())
-	return sameFormat(format), err
+	return sameFormat(format), named(src, err)
 }

@@ -24,6 +24,9 @@ const digits = "0123456789"
 // secretKey are names whose value is nobody's business.
 const secretKey = `(?:api[_-]?key|access[_-]?key|secret|(?:access|refresh|auth|id|bearer)[_-]?token|token|passw(?:or)?d|passphrase|pwd|authorization|client[_-]?secret|private[_-]?key)`
 
+// scheme stands before the secret of an Authorization header.
+var scheme = regexp.MustCompile(`(?i)^(?:bearer|basic|token)$`)
+
 // finders in the order of their use: what one has taken out the next does not see.
 func finders(names string) []finder {
 	list := []finder{
@@ -31,7 +34,8 @@ func finders(names string) []finder {
 		{kind: "secret", re: regexp.MustCompile(`\b(?:sk|pk|rk)[-_](?:ant-|proj-|live_|test_)?[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}|\bxox[abeprs]-[A-Za-z0-9-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{35}|\bhf_[A-Za-z0-9]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bya29\.[A-Za-z0-9_-]{20,}`)},
 		{kind: "secret", re: regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*`), hint: "."},
 		{kind: "secret", re: regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{12,})`), group: 1},
-		{kind: "secret", re: regexp.MustCompile(`(?i)\b` + secretKey + `["']?\s*(?:[:=]|\bis\b)\s*["']?([^\s"',;\[\]{}]{4,})`), group: 1},
+		{kind: "secret", re: regexp.MustCompile(`(?i)\b` + secretKey + `["']?\s*(?:[:=]|\bis\b)\s*["']?([^\s"',;\[\]{}]{4,})`), group: 1,
+			is: func(s string, start, end int) bool { return !scheme.MatchString(s[start:end]) }},
 		{kind: "secret", re: regexp.MustCompile(`://[^\s/:@]*:([^\s/@]+)@`), group: 1, hint: "@"},
 		{kind: "email", re: regexp.MustCompile(`[\pL\pN._%+'-]+@[\pL\pN](?:[\pL\pN-]*[\pL\pN])?(?:\.[\pL\pN](?:[\pL\pN-]*[\pL\pN])?)*\.\pL{2,}`), hint: "@"},
 		{kind: "iban", re: regexp.MustCompile(`\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b`), hint: digits, is: func(s string, i, k int) bool { return isIBAN(s[i:k]) }},

@@ -30,37 +30,39 @@ input is checked for what the provider's rules do not allow in it; convert repai
 		return err
 	}
 	defer src.close()
-	items := chatctx.Items{}
-	var places []importer.Place
-	report, err := t.read(src, f.options(), true, func(item chatctx.Item, at importer.Place) error {
-		items, places = append(items, item), append(places, at)
-		return nil
-	})
+	detected, err := importer.Detect(src.Input, f.options())
 	if err != nil {
-		return err
+		return named(src, err)
 	}
 	var doc *importer.JSONDocument
-	if string(report.Format) == string(format) {
+	if string(detected) == string(format) {
 		if doc, err = importer.Document(src.Input, f.options()); err != nil {
-			return err
+			return named(src, err)
 		}
 	}
 	var refused, some int
 	if doc != nil {
 		refused, some = t.validateRaw(src, doc, format)
-	} else {
-		refused = t.validateItems(src, format, items, places)
+	} else if refused, err = t.validateItems(src, f, format); err != nil {
+		return err
 	}
 	if refused > 0 || some > 0 && *strict {
 		return errTold
 	}
-	fmt.Fprintf(t.stdout, "%s: nothing here that %s is known to refuse (read as %s: %s)\n", src.name, format, report.Format, report.Why)
+	fmt.Fprintf(t.stdout, "%s: nothing here that %s is known to refuse (read as %s)\n", src.name, format, detected)
 	return nil
 }
 
 // validateRaw checks an input that is in the provider's format, as it stands.
 func (t contextTool) validateRaw(src *source, doc *importer.JSONDocument, format project.Format) (refused, some int) {
 	found := project.Validate(format, doc.JSON)
+	more := len(found) - min(len(found), maxComplaints)
+	for _, p := range found[len(found)-more:] {
+		if !p.Some {
+			refused++
+		}
+	}
+	found = found[:len(found)-more]
 	places := make([]importer.Place, len(found))
 	var pointers []*importer.Place
 	for i, p := range found {
@@ -76,29 +78,43 @@ func (t contextTool) validateRaw(src *source, doc *importer.JSONDocument, format
 		}
 		fmt.Fprintf(t.stderr, "%s:%d:%d: %s\n", src.name, places[i].Line, places[i].Column, clean(p.String()))
 	}
+	if more > 0 {
+		fmt.Fprintf(t.stderr, "%s: %d more\n", src.name, more)
+	}
 	return refused, some
 }
+
+// maxComplaints is how many problems are shown: who has more has them for one reason.
+const maxComplaints = 100
 
 // wouldBeRefused are the repairs of the projectors without which a provider answers 400.
 var wouldBeRefused = []string{project.LostOrphanOutput, project.LostDuplicateCall, project.LostEarlierOutput, project.LostEmpty, project.LostImage,
 	project.ChangedMadeUp, project.ChangedMoved, project.ChangedArguments, project.ChangedCallID, project.ChangedName, project.AddedTurn}
 
 // validateItems says what had to be repaired to make a request of items.
-func (t contextTool) validateItems(src *source, format project.Format, items chatctx.Items, at []importer.Place) int {
-	places := map[string]importer.Place{}
-	named := slices.Clone(items)
+func (t contextTool) validateItems(src *source, f *readFlags, format project.Format) (int, error) {
+	items := chatctx.Items{}
+	var at []importer.Place
+	_, err := t.read(src, f.options(), true, func(item chatctx.Item, place importer.Place) error {
+		items, at = append(items, item), append(at, place)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	places, numbers := map[string]importer.Place{}, map[string]int{}
+	all := slices.Clone(items)
 	for i, item := range items { // a loss names its item: items without an id get one for as long as this takes
 		if item.ItemID() == "" {
-			named[i] = withID(item, fmt.Sprintf("item_%d_of_input", i+1))
+			all[i] = withID(item, fmt.Sprintf("item_%d_of_input", i+1))
 		}
-		places[named[i].ItemID()] = at[i]
+		places[all[i].ItemID()], numbers[all[i].ItemID()] = at[i], i+1
 	}
-	_, elements, losses := projected(format, named, project.Options{KeepImages: 1 << 20})
+	_, elements, losses := projected(format, all, project.Options{KeepImages: 1 << 20})
 	var found []problem
 	for _, l := range losses {
 		if slices.Contains(wouldBeRefused, l.Kind) {
-			found = append(found, problem{Place: places[l.ItemID], Item: 1 + slices.IndexFunc(named, func(i chatctx.Item) bool { return i.ItemID() == l.ItemID }),
-				Kind: l.Kind, Detail: l.Detail})
+			found = append(found, problem{Place: places[l.ItemID], Item: numbers[l.ItemID], Kind: l.Kind, Detail: l.Detail})
 		}
 	}
 	empty := true
@@ -110,10 +126,14 @@ func (t contextTool) validateItems(src *source, format project.Format, items cha
 		found = append(found, problem{Kind: "empty", Detail: "nothing is left to send"})
 	}
 	locate(src.Input, found)
-	for _, p := range found {
+	for i, p := range found {
+		if i == maxComplaints {
+			fmt.Fprintf(t.stderr, "%s: %d more\n", src.name, len(found)-i)
+			break
+		}
 		fmt.Fprintf(t.stderr, "%s:%s\n", src.name, clean(p.String()))
 	}
-	return len(found)
+	return len(found), nil
 }
 
 // withID is a copy of an item with another id.

@@ -17,7 +17,19 @@ import (
 // process is the real binary in a process of its own, so that its memory, its files and its goroutines are the gateway's alone.
 type process struct {
 	*served
-	probe probe.Process
+	probe   probe.Process
+	command *exec.Cmd
+	killed  bool
+}
+
+// kill is kill -9: nothing is said, nothing is flushed.
+func (p *process) kill() {
+	p.t.Helper()
+	p.killed = true
+	if err := p.command.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	_ = p.command.Wait() // says that it was killed
 }
 
 // builtGateway builds the binary once for all tests, without the race detector: its memory is what is looked at.
@@ -39,8 +51,8 @@ func serveProcess(t *testing.T, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
-	p := &process{served: &served{t: t}}
+	command := exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", inMemory}, args...)...)
+	p := &process{served: &served{t: t}, command: command}
 	command.Stderr = &p.stderr
 	stdout, err := command.StdoutPipe()
 	if err != nil {
@@ -50,6 +62,9 @@ func serveProcess(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if p.killed {
+			return
+		}
 		_ = command.Process.Signal(syscall.SIGINT)
 		kill := time.AfterFunc(20*time.Second, func() { _ = command.Process.Kill() })
 		defer kill.Stop()

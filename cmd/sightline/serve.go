@@ -21,15 +21,13 @@ import (
 // serveUntilSignal runs the gateway until the first signal, then drains; a second signal ends the drain at once.
 func (p program) serveUntilSignal(s *settings) error {
 	log := s.logger(p.stderr)
-	store := chatctx.NewMemStore()
-	defer store.Close()
 	cfg := gateway.Config{
 		Listen: s.listen, Insecure: s.insecure, AllowOrigins: s.origins, WHIPStrict: s.whipStrict,
 		Media: rtc.Config{
 			UDPPort: s.udpPort, TCPPort: s.tcpPort, PublicIPs: s.publicIPs,
 			AllowLoopback: gateway.IsLoopback(s.listen), AllowPrivate: !s.denyPrivate,
 		},
-		Store: store, Web: web.Files(), WebPolicy: web.ContentSecurityPolicy, Log: log,
+		Store: chatctx.NewMemStore(), Web: web.Files(), WebPolicy: web.ContentSecurityPolicy, Log: log,
 		SessionGrace: s.sessionGrace, Retention: s.retention, DrainTimeout: s.drainTimeout,
 		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage,
 	}
@@ -40,14 +38,19 @@ func (p program) serveUntilSignal(s *settings) error {
 	if err != nil {
 		return err
 	}
-	server, err := gateway.New(cfg)
+	kept, err := openStorage(s.dataDir, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
+	}
+	cfg.Store, cfg.Directory, cfg.Health = kept.Store, kept.Directory, kept.health
+	server, err := gateway.New(cfg)
+	if err != nil {
+		return errors.Join(err, listener.Close(), kept.Close())
 	}
 	if s.insecure && !gateway.IsLoopback(s.listen) {
 		log.Warn("--insecure: everybody who can reach this address may see and hear every call", "listen", s.listen)
 	}
-	return p.runBoth(server, listener, log)
+	return errors.Join(p.runBoth(server, listener, log), kept.Close())
 }
 
 // runBoth runs the gateway and its HTTP server; the first to fail stops the other.

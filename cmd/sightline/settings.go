@@ -21,6 +21,7 @@ import (
 // before the environment, the environment before the file.
 type settings struct {
 	listen       string
+	dataDir      string
 	udpPort      int
 	tcpPort      int
 	publicIPs    list
@@ -56,6 +57,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet("sightline serve", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", gateway.DefaultListen, "`address` of HTTP, host:port; anything but loopback needs --insecure")
+	f.StringVar(&s.dataDir, "data-dir", "", "`folder` of the conversations, or \"memory\" to keep them in memory only (default: sightline in the XDG state directory)")
 	f.IntVar(&s.udpPort, "udp-port", 0, "UDP `port` of all media, 0 = any free one")
 	f.IntVar(&s.tcpPort, "tcp-port", 0, "ICE-TCP `port` for publishers behind firewalls that block UDP, 0 = any free one, -1 = off")
 	f.Var(&s.publicIPs, "public-ip", "public `address` to tell publishers in place of this machine's own (1:1 NAT); repeatable")
@@ -73,7 +75,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.TextVar(&s.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	f.StringVar(&s.config, "config", "", "YAML `file` with these settings, keys as the flags' names")
 	f.Usage = func() {
-		fmt.Fprint(out, "usage: sightline serve [flags]\n\nServes the console page, WHIP, the HTTP API and the agent socket. Conversations are kept in memory.\nEach flag is also SIGHTLINE_… in the environment (--udp-port: SIGHTLINE_UDP_PORT).\n\n")
+		fmt.Fprint(out, "usage: sightline serve [flags]\n\nServes the console page, WHIP, the HTTP API and the agent socket.\nEach flag is also SIGHTLINE_… in the environment (--udp-port: SIGHTLINE_UDP_PORT).\n\n")
 		f.PrintDefaults()
 	}
 	return f
@@ -110,6 +112,9 @@ func parseSettings(args []string, getenv func(string) string, out io.Writer) (*s
 	})
 	if err == nil && s.config != "" {
 		err = s.readFile(f, given)
+	}
+	if err == nil && s.dataDir == "" {
+		s.dataDir, err = stateDir(getenv)
 	}
 	if err == nil {
 		err = s.check()
