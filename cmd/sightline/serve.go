@@ -43,6 +43,9 @@ func (p program) serveUntilSignal(s *settings) error {
 		return errors.Join(err, listener.Close())
 	}
 	cfg.Store, cfg.Directory, cfg.Health = kept.Store, kept.Directory, kept.health
+	if s.dataDir != inMemory {
+		cfg.MaxEnded = maxEndedOnDisk
+	}
 	server, err := gateway.New(cfg)
 	if err != nil {
 		return errors.Join(err, listener.Close(), kept.Close())

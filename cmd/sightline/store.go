@@ -14,6 +14,9 @@ import (
 // inMemory is the --data-dir that keeps nothing beyond the process.
 const inMemory = "memory"
 
+// maxEndedOnDisk is how many ended sessions stay readable: on disk they cost a few hundred bytes of memory each.
+const maxEndedOnDisk = 100_000
+
 // openTimeout bounds reading the store at start; a hundred thousand sessions take some seconds.
 const openTimeout = 2 * time.Minute
 
