@@ -19,11 +19,13 @@ type writeFlags struct {
 	to         string
 	keepImages int
 	developer  bool
+	endUser    bool
 }
 
 func (w *writeFlags) add(f *readFlags, to string) {
 	f.StringVar(&w.to, "to", to, "`format` of the output: items, transport, text, openai, responses, realtime, anthropic or gemini")
 	f.IntVar(&w.keepImages, "keep-images", 1<<20, "for a provider's format: the newest `n` images of each source stay")
+	f.BoolVar(&w.endUser, "end-with-user", false, "for Anthropic and Gemini: a line of ours at the end when the assistant spoke last, which many models refuse")
 	f.BoolVar(&w.developer, "developer", false, "for OpenAI: instructions are a developer message, not a system message")
 }
 
@@ -199,7 +201,7 @@ func (l *listWriter) end() error {
 
 // writeProvider writes a provider's format: a list of messages, or the object that its requests are made of.
 func writeProvider(out io.Writer, format project.Format, items chatctx.Items, w writeFlags) ([]project.Loss, error) {
-	o := project.Options{KeepImages: w.keepImages, Developer: w.developer}
+	o := project.Options{KeepImages: w.keepImages, Developer: w.developer, AllowLastAssistant: !w.endUser}
 	if w.keepImages == 0 {
 		o.KeepImages = -1
 	}

@@ -137,7 +137,7 @@ var date = regexp.MustCompile(`^(?:[12][0-9]{3}[-/. ][0-1]?[0-9][-/. ][0-3]?[0-9
 func isPhone(s string, start, end int) bool {
 	v := s[start:end]
 	d := onlyDigits(v)
-	if !wholeWord(s, start, end) || !loneDigits(s, start, end) || date.MatchString(v) {
+	if !wholeWord(s, start, end) || !loneDigits(s, start, end) || date.MatchString(v) || strings.Count(d, d[:1]) == len(d) {
 		return false
 	}
 	switch {

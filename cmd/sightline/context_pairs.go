@@ -12,13 +12,16 @@ import (
 // problem is something wrong with a conversation, whoever gets it.
 type problem struct {
 	importer.Place
-	Item   int    `json:"item"` // its number, from 1
+	Item   int    `json:"item"` // its number, from 1; 0 = none
 	Kind   string `json:"kind"`
 	Detail string `json:"detail"`
 }
 
 func (p problem) String() string {
-	s := fmt.Sprintf("item %d: %s: %s", p.Item, p.Kind, p.Detail)
+	s := fmt.Sprintf("%s: %s", p.Kind, p.Detail)
+	if p.Item > 0 {
+		s = fmt.Sprintf("item %d: %s", p.Item, s)
+	}
 	if at := p.Place.String(); at != "" {
 		s = at + ": " + s
 	}

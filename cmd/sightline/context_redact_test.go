@@ -27,7 +27,7 @@ func TestRedactFindsAndSpares(t *testing.T) {
 		{"0000 0000 0000 0000", "0000 0000 0000 0000"},
 		{"DE89 3704 0044 0532 0130 00 and GB82WEST12345698765432", "[iban-1] and [iban-2]"},
 		{"DE89 3704 0044 0532 0130 01", "DE89 3704 0044 0532 0130 01"},
-		{"10.0.0.1, 2001:db8::1, ::1", "[ip-2], [ip-1], [ip-3]"},
+		{"10.0.0.1, 2001:db8::1, ::1", "[ip-3], [ip-1], [ip-2]"},
 		{"1.2.3.4.5, 10:20:30, 300.1.1.1, a::b, std::vector", "1.2.3.4.5, 10:20:30, 300.1.1.1, a::b, std::vector"},
 		{"Authorization: Bearer abcdefghijklmnop", "Authorization: Bearer [secret-1]"},
 		{"sk-proj-abcdefghijklmnopqrstuvwx", "[secret-1]"},
@@ -99,7 +99,7 @@ func TestRedactKeepsStructure(t *testing.T) {
 	if after, _ := json.Marshal(items); string(after) != string(before) {
 		t.Error("the original has changed")
 	}
-	if r.counts["email"] != 9 || r.counts["image"] != 1 {
+	if r.counts["email"] != 10 || r.counts["image"] != 1 {
 		t.Error(r)
 	}
 }

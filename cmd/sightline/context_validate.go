@@ -110,7 +110,7 @@ func (t contextTool) validateItems(src *source, f *readFlags, format project.For
 		}
 		places[all[i].ItemID()], numbers[all[i].ItemID()] = at[i], i+1
 	}
-	_, elements, losses := projected(format, all, project.Options{KeepImages: 1 << 20})
+	_, elements, losses := projected(format, all, project.Options{KeepImages: 1 << 20, AllowLastAssistant: true})
 	var found []problem
 	for _, l := range losses {
 		if slices.Contains(wouldBeRefused, l.Kind) {

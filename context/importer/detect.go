@@ -122,6 +122,9 @@ func (e *evidence) lookBeside(c conversation) {
 			e.add(Responses, likely, l.off, "the list "+l.name)
 		case "items":
 			says(Items, likely, "seq")
+			if e.signs[Responses].weight == likely+1 { // parts that both have; Responses calls its lists input and output
+				e.add(Realtime, strong, l.off, "the list items with parts such as input_text")
+			}
 			says(Realtime, likely, "instructions")
 		}
 	}

@@ -18,31 +18,13 @@ func Detect(in Input, o Options) (Format, error) {
 
 // inspect surveys an input and chooses, as Stream does before it reads.
 func inspect(in Input, o Options) (*reader, *survey, *conversation, error) {
-	if o.MaxElement == 0 {
-		o.MaxElement = DefaultMaxElement
-	}
-	if o.Format == "" {
-		o.Format = Auto
-	}
-	r := &reader{o: o}
+	r := newReader(o)
 	var err error
-	if r.in, err = open(in, o.MaxElement); err != nil {
+	if r.in, err = open(in, r.o.MaxElement); err != nil {
 		return r, nil, nil, err
 	}
 	r.b = &builder{in: r.in}
-	first := r.in.first()
-	if o.Format == Text || o.Format == Auto && first != '{' && first != '[' {
-		r.report.Format = Text
-		return r, nil, nil, nil
-	}
-	s, err := r.in.survey()
-	if err != nil {
-		return r, nil, nil, err
-	}
-	c, err := r.choose(s)
-	if err == nil {
-		r.decide(s, c)
-	}
+	s, c, err := r.prepare()
 	return r, s, c, err
 }
 

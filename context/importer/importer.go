@@ -23,15 +23,9 @@ type Options struct {
 // The Report is there also when an error is returned, as far as it goes. Errors about the input are *Error; an error of f stops the
 // reading and is returned as it is.
 func Stream(in Input, o Options, f func(item chatctx.Item, at Place) error) (Report, error) {
-	if o.MaxElement == 0 {
-		o.MaxElement = DefaultMaxElement
-	}
-	if o.Format == "" {
-		o.Format = Auto
-	}
-	r := reader{o: o, report: Report{Format: o.Format}}
+	r := newReader(o)
 	var err error
-	if r.in, err = open(in, o.MaxElement); err == nil {
+	if r.in, err = open(in, r.o.MaxElement); err == nil {
 		r.b = &builder{in: r.in, emit: f, fill: o.FillIDs}
 		err = r.read()
 	}
@@ -63,6 +57,16 @@ type reader struct {
 	report Report
 }
 
+func newReader(o Options) *reader {
+	if o.MaxElement == 0 {
+		o.MaxElement = DefaultMaxElement
+	}
+	if o.Format == "" {
+		o.Format = Auto
+	}
+	return &reader{o: o, report: Report{Format: o.Format}}
+}
+
 func (r *reader) finish(err error) (Report, error) {
 	rep := r.report
 	var places []*Place
@@ -90,26 +94,38 @@ func (r *reader) finish(err error) (Report, error) {
 	return rep, err
 }
 
-func (r *reader) read() error {
+// prepare finds out what the input is: no survey for a transcript, no conversation for elements of the top level.
+func (r *reader) prepare() (*survey, *conversation, error) {
 	if !slices.Contains(Formats(), r.o.Format) {
-		return fmt.Errorf("unknown format %q: allowed are %v", clip(string(r.o.Format)), Formats())
+		return nil, nil, fmt.Errorf("unknown format %q: allowed are %v", clip(string(r.o.Format)), Formats())
 	}
 	first := r.in.first()
-	if r.o.Format == Text || r.o.Format == Auto && first != '{' && first != '[' {
-		return r.readText(first)
-	}
 	if first == 0 {
-		return &Error{Place: Place{Line: 1, Column: 1}, Detail: "the input is empty"}
+		return nil, nil, &Error{Place: Place{Line: 1, Column: 1}, Detail: "the input is empty"}
+	}
+	if r.o.Format == Text || r.o.Format == Auto && first != '{' && first != '[' {
+		r.report.Format = Text
+		return nil, nil, nil
 	}
 	s, err := r.in.survey()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	c, err := r.choose(s)
+	if err == nil {
+		r.decide(s, c)
+	}
+	return s, c, err
+}
+
+func (r *reader) read() error {
+	s, c, err := r.prepare()
 	if err != nil {
 		return err
 	}
-	r.decide(s, c)
+	if s == nil {
+		return r.readText()
+	}
 	if r.report.Format == Text {
 		return r.readTextField(c)
 	}

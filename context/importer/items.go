@@ -195,86 +195,23 @@ func (b *builder) identified(item chatctx.Item, at node) chatctx.Item {
 type slot struct {
 	off  int64
 	gone bool
-	path string
+}
+
+// folding is what a log of entries comes to, without the items themselves.
+type folding struct {
+	slots  []slot // in the order of appending
+	places map[key]int
+	last   uint64 // seq
 }
 
 // fold reads entries: first where each item's last version is, then those versions in the order of their appending.
 func (r *reader) fold(from int64, list bool) error {
-	var slots []slot
-	places := map[key]int{}
-	last := uint64(0)
-	err := r.stream(from, "", list, func(b *builder, el node) {
-		var e struct {
-			Seq     uint64
-			Op      chatctx.OpKind
-			ItemID  string `json:"item_id"`
-			Removed []string
-		}
-		o := b.object(el, "")
-		if b.err != nil {
-			return
-		}
-		small := map[string]json.RawMessage{}
-		for _, name := range []string{"seq", "op", "item_id", "removed"} {
-			if v := o.get(name); v.given() {
-				small[name] = v.raw
-			}
-		}
-		data, _ := json.Marshal(small)
-		if err := json.Unmarshal(data, &e); err != nil {
-			var t *json.UnmarshalTypeError
-			field := ""
-			if errors.As(err, &t) {
-				field = t.Field
-			}
-			b.fail(b.find(el, field), field, "an entry's %s is of the wrong kind", field)
-			return
-		}
-		if e.Seq <= last {
-			b.fail(o.get("seq"), "seq", "entry %d follows entry %d: seq rises", e.Seq, last)
-			return
-		}
-		if last != 0 && e.Seq != last+1 {
-			b.lose(o.get("seq"), "seq", NoteEarlier, "entries are missing before this one")
-		}
-		last = e.Seq
-		item := o.get("item")
-		find := func(id, field string) (int, bool) {
-			k, ok := places[keyOf(id)]
-			if !ok {
-				b.lose(el, field, NoteEarlier, "an item that is not in this input is changed or removed")
-			}
-			return k, ok
-		}
-		switch e.Op {
-		case chatctx.OpAppend:
-			b.object(item, "item")
-			places[keyOf(item.object().str("id"))] = len(slots)
-			slots = append(slots, slot{off: item.off})
-		case chatctx.OpUpdate:
-			b.object(item, "item")
-			if k, ok := find(e.ItemID, "item_id"); ok {
-				slots[k].off = item.off
-			}
-		case chatctx.OpRemove:
-			if k, ok := find(e.ItemID, "item_id"); ok {
-				slots[k].gone = true
-			}
-		case chatctx.OpTruncate:
-			for _, id := range e.Removed {
-				if k, ok := find(id, "removed"); ok {
-					slots[k].gone = true
-				}
-			}
-		default:
-			b.fail(o.get("op"), "op", "unknown op %q: allowed are append, update, remove and truncate", clip(string(e.Op)))
-		}
-	})
-	if err != nil {
+	f := &folding{places: map[key]int{}}
+	if err := r.stream(from, "", list, f.entry); err != nil {
 		return err
 	}
 	r.b.entries, r.b.path = false, "item"
-	for _, s := range slots {
+	for _, s := range f.slots {
 		if s.gone {
 			continue
 		}
@@ -287,4 +224,81 @@ func (r *reader) fold(from int64, list bool) error {
 		}
 	}
 	return nil
+}
+
+// entryHead is an entry without its item.
+type entryHead struct {
+	Seq     uint64         `json:"seq"`
+	Op      chatctx.OpKind `json:"op"`
+	ItemID  string         `json:"item_id"`
+	Removed []string       `json:"removed"`
+}
+
+// head reads what is small of an entry.
+func (b *builder) head(o object) (e entryHead) {
+	small := map[string]json.RawMessage{}
+	for _, name := range []string{"seq", "op", "item_id", "removed"} {
+		if v := o.get(name); v.given() {
+			small[name] = v.raw
+		}
+	}
+	data, err := json.Marshal(small)
+	if err == nil {
+		err = json.Unmarshal(data, &e)
+	}
+	if err != nil {
+		field := ""
+		var t *json.UnmarshalTypeError
+		if errors.As(err, &t) {
+			field = t.Field
+		}
+		b.fail(b.find(o.node, field), field, "an entry's %s is of the wrong kind", field)
+	}
+	return e
+}
+
+func (f *folding) entry(b *builder, el node) {
+	o := b.object(el, "")
+	if b.err != nil {
+		return
+	}
+	e := b.head(o)
+	switch {
+	case b.err != nil:
+		return
+	case e.Seq <= f.last:
+		b.fail(o.get("seq"), "seq", "entry %d follows entry %d: seq rises", e.Seq, f.last)
+		return
+	case f.last != 0 && e.Seq != f.last+1:
+		b.lose(o.get("seq"), "seq", NoteEarlier, "entries are missing before this one")
+	}
+	f.last = e.Seq
+	item := o.get("item")
+	switch e.Op {
+	case chatctx.OpAppend:
+		b.object(item, "item")
+		f.places[keyOf(item.object().str("id"))] = len(f.slots)
+		f.slots = append(f.slots, slot{off: item.off})
+	case chatctx.OpUpdate:
+		b.object(item, "item")
+		f.change(b, el, e.ItemID, "item_id", func(s *slot) { s.off = item.off })
+	case chatctx.OpRemove:
+		f.change(b, el, e.ItemID, "item_id", func(s *slot) { s.gone = true })
+	case chatctx.OpTruncate:
+		for _, id := range e.Removed {
+			f.change(b, el, id, "removed", func(s *slot) { s.gone = true })
+		}
+	default:
+		b.fail(o.get("op"), "op", "unknown op %q: allowed are append, update, remove and truncate", clip(string(e.Op)))
+	}
+}
+
+// change does something to the slot of an item.
+func (f *folding) change(b *builder, el node, id, field string, do func(*slot)) {
+	k, ok := f.places[keyOf(id)]
+	if !ok {
+		b.lose(el, field, NoteEarlier, "an item that is not in this input is changed or removed")
+		return
+	}
+	do(&f.slots[k])
 }

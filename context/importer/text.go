@@ -40,13 +40,10 @@ type transcript struct {
 	guessed map[string]bool
 }
 
-func (r *reader) readText(first byte) error {
+func (r *reader) readText() error {
 	r.report.Format, r.report.Why, r.report.Conversations = Text, "no JSON: it begins with neither { nor [", 1
 	if r.o.Format == Text {
 		r.report.Why = "as asked for"
-	}
-	if first == 0 {
-		return &Error{Place: Place{Line: 1, Column: 1}, Detail: "the input is empty"}
 	}
 	src := func() io.Reader { return io.NewSectionReader(r.in, r.in.base, r.in.Size-r.in.base) }
 	return r.transcribe(src, r.in.base)
