@@ -178,6 +178,9 @@ func (t *transcript) opens(s string) (name, words string, ok bool) {
 	if ownLine(s) {
 		return "", s, true
 	}
+	if t.open && strings.HasPrefix(s, "  ") {
+		return "", "", false // package project indents the further lines of a text, so that none can begin another's words
+	}
 	name, words, ok = speaker(s)
 	if !ok {
 		return
