@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -208,7 +209,7 @@ func (s *Store) at(ctx context.Context, m *session, tail pos, n uint64) (pos, er
 	if err != nil || last.n <= n {
 		return last, err
 	}
-	got, err := s.page(ctx, m.name, tail.seq+1, 1, 1)
+	got, err := s.page(ctx, m.name, tail.seq+1, 1, 1, math.MaxUint64)
 	if err != nil {
 		return pos{}, err
 	}

@@ -37,6 +37,8 @@ type Config struct {
 	Partitions    int           // streams of each kind, when the store is made; default DefaultPartitions
 
 	Log *slog.Logger // nil = nothing is logged
+
+	free func(dir string) (int64, error) // of the disk; tests have disks of their own
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -60,6 +62,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Partitions == 0 {
 		c.Partitions = DefaultPartitions
+	}
+	if c.free == nil {
+		c.free = freeBytes
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -42,7 +42,7 @@ const (
 
 // openEngine starts the first server; its failure is an error, later ones are mended.
 func openEngine(ctx context.Context, cfg Config) (*engine, error) {
-	free, err := freeBytes(cfg.Dir)
+	free, err := cfg.free(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (e *engine) look() (restart bool) {
 	e.mu.Lock()
 	r := e.now
 	e.mu.Unlock()
-	free, err := freeBytes(e.cfg.Dir)
+	free, err := e.cfg.free(e.cfg.Dir)
 	if err != nil {
 		e.set(r, err)
 		return false
@@ -124,7 +124,12 @@ func (e *engine) look() (restart bool) {
 	if r == nil {
 		return true
 	}
-	if err := r.health(); err != nil {
+	err = r.health()
+	if err != nil { // the server gives itself a millisecond to answer, which a busy machine may not have: ask twice
+		time.Sleep(20 * time.Millisecond)
+		err = r.health()
+	}
+	if err != nil {
 		e.set(r, err)
 		return true
 	}

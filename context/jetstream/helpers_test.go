@@ -29,7 +29,7 @@ func appendN(t testing.TB, s chatctx.Store, session string, from, to uint64) {
 func readAll(t testing.TB, s chatctx.Store, session string) (all []chatctx.Entry, err error) {
 	t.Helper()
 	for {
-		got, err := s.Read(t.Context(), session, uint64(len(all)), 100)
+		got, err := s.Read(t.Context(), session, uint64(len(all)), 1000)
 		if err != nil || len(got) == 0 {
 			return all, err
 		}

@@ -65,7 +65,7 @@ func (s *Store) read(ctx context.Context, m *session, after uint64, limit int) (
 		if at.n >= after {
 			want = limit - len(entries)
 		}
-		got, err := s.page(ctx, m.name, at.seq+1, want, readBytes)
+		got, err := s.page(ctx, m.name, at.seq+1, want, readBytes, after)
 		if err != nil {
 			return entries, orNil(err, entries)
 		}
@@ -78,11 +78,10 @@ func (s *Store) read(ctx context.Context, m *session, after uint64, limit int) (
 			if at.n <= after {
 				continue
 			}
-			var e chatctx.Entry
-			if err := json.Unmarshal(msg.payload, &e); err != nil || e.Seq != at.n {
+			if msg.entry.Seq != at.n {
 				return entries, orNil(damaged("entry %d does not parse", at.n), entries)
 			}
-			entries = append(entries, e)
+			entries = append(entries, msg.entry)
 			held += len(msg.payload)
 			if len(entries) == limit || held >= readBytes {
 				return entries, nil
@@ -137,10 +136,11 @@ func (s *Store) Head(ctx context.Context, name string) (uint64, error) {
 	return p.n, err
 }
 
-// message is one stored entry, its payload not yet read.
+// message is one stored entry.
 type message struct {
 	pos
 	payload []byte
+	entry   chatctx.Entry // zero when it was not wanted or does not parse
 }
 
 type page struct {
@@ -148,8 +148,9 @@ type page struct {
 	more     bool // the session has more than these
 }
 
-// page reads up to batch messages of a session from a stream sequence on, about bytes of them.
-func (s *Store) page(ctx context.Context, name string, from uint64, batch, bytes int) (page, error) {
+// page reads up to batch messages of a session from a stream sequence on, about bytes of them. It parses those of entries after
+// wanted, while the server sends the next.
+func (s *Store) page(ctx context.Context, name string, from uint64, batch, bytes int, wanted uint64) (page, error) {
 	var got page
 	request := map[string]any{"seq": from, "next_by_subj": s.entrySubject(name), "batch": batch, "max_bytes": bytes}
 	err := s.persist(ctx, func(ctx context.Context, r *running) error {
@@ -159,7 +160,11 @@ func (s *Store) page(ctx context.Context, name string, from uint64, batch, bytes
 			if err != nil {
 				return damaged("the entry at %d does not read: %v", seq, err)
 			}
-			got.messages = append(got.messages, message{p, msg.Data})
+			m := message{pos: p, payload: msg.Data}
+			if p.n > wanted && json.Unmarshal(msg.Data, &m.entry) != nil {
+				m.entry = chatctx.Entry{}
+			}
+			got.messages = append(got.messages, m)
 			return nil
 		})
 		got.more = more
