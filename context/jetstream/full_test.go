@@ -91,10 +91,10 @@ func mountSmall(t *testing.T, dir string) error {
 }
 
 func testDiskFull(t *testing.T, mount string, guard int64, free func(string) (int64, error)) {
-	s := open(t, Config{Dir: filepath.Join(mount, "store"), MaxStoreBytes: 1 << 30, MinFreeBytes: guard, Partitions: 1, free: free})
+	s := open(t, Config{Dir: filepath.Join(mount, "store"), MaxStoreBytes: 1 << 30, MinFreeBytes: guard, Partitions: 1, Timeout: 2 * time.Second, free: free})
 	appendN(t, s, "bystander", 1, 3)
 	filler := filepath.Join(mount, "filler")
-	if err := os.WriteFile(filler, make([]byte, 12<<20), 0o600); err != nil {
+	if err := os.WriteFile(filler, make([]byte, 19<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	last, took, err := appendUntilRefused(t, s, "a", 1000)
