@@ -104,8 +104,12 @@ func (t logTool) withStore(name string, command func(context.Context, *jetstream
 	if _, err := os.Stat(*dir); err != nil && name != "import" {
 		return misuse("%s: there are no conversations: --data-dir names the folder of the gateway's", *dir)
 	}
+	var bound int64 // of a store that is made; one that is there is never made smaller, and a tool does not make it larger
+	if _, err := os.Stat(filepath.Join(*dir, "jetstream")); err == nil {
+		bound = jetstream.MinStoreBytes
+	}
 	store, err := jetstream.Open(context.Background(), jetstream.Config{
-		Dir: *dir, MaxAge: 100 * 365 * 24 * time.Hour, // a tool deletes nothing because of its age
+		Dir: *dir, MaxStoreBytes: bound, MaxAge: 100 * 365 * 24 * time.Hour, // a tool deletes nothing because of its age
 		Log: slog.New(slog.NewTextHandler(t.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	DefaultMinFreeBytes = 64 << 20
 )
 
-// minStoreBytes is the least that holds a block of each stream.
-const minStoreBytes = 4 << 20
+// MinStoreBytes is the least that Config.MaxStoreBytes may be: it holds a block of each stream.
+const MinStoreBytes = 4 << 20
 
 // Config is what a Store needs. Zero fields mean the defaults.
 type Config struct {
@@ -45,8 +45,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Dir == "" {
 		return c, errors.New("jetstream: Dir is required: the folder that is to hold the conversations")
 	}
-	if c.MaxStoreBytes != 0 && c.MaxStoreBytes < minStoreBytes {
-		return c, fmt.Errorf("jetstream: MaxStoreBytes is %d: allowed is %d or more, or 0 for four fifths of what is free", c.MaxStoreBytes, minStoreBytes)
+	if c.MaxStoreBytes != 0 && c.MaxStoreBytes < MinStoreBytes {
+		return c, fmt.Errorf("jetstream: MaxStoreBytes is %d: allowed is %d or more, or 0 for four fifths of what is free", c.MaxStoreBytes, MinStoreBytes)
 	}
 	if c.MinFreeBytes < 0 || c.MaxAge < 0 || c.Timeout < 0 || c.Partitions < 0 || c.Partitions > 64 {
 		return c, errors.New("jetstream: MinFreeBytes, MaxAge and Timeout must not be negative, Partitions is 1 to 64")

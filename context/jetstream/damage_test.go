@@ -23,7 +23,7 @@ func TestG1BitFlip(t *testing.T) {
 		flips = 8
 	}
 	sound := t.TempDir()
-	s := open(t, Config{Dir: sound, Partitions: 2, MaxStoreBytes: minStoreBytes})
+	s := open(t, Config{Dir: sound, Partitions: 2, MaxStoreBytes: MinStoreBytes})
 	for seq := uint64(1); seq <= entries; seq++ {
 		for i := range sessions {
 			appendN(t, s, fmt.Sprint("s", i), seq, seq)
@@ -71,7 +71,7 @@ func TestG1BitFlip(t *testing.T) {
 
 // readDamaged says whether somebody was told; it fails the test when an entry is missing or changed and nobody was.
 func readDamaged(t *testing.T, dir, what string, sessions, entries int) (told bool) {
-	s, err := Open(context.Background(), Config{Dir: dir, MaxStoreBytes: minStoreBytes})
+	s, err := Open(context.Background(), Config{Dir: dir, MaxStoreBytes: MinStoreBytes})
 	if err != nil {
 		return true
 	}

@@ -56,7 +56,7 @@ func openEngine(ctx context.Context, cfg Config) (*engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the size of %s: %w", cfg.Dir, err)
 		}
-		e.bytes = max((free+own)/5*4, minStoreBytes)
+		e.bytes = max((free+own)/5*4, MinStoreBytes)
 	}
 	r, err := startServer(cfg.Dir, !cfg.UnsafeSync, cfg.Log)
 	if err != nil {

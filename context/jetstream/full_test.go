@@ -37,7 +37,7 @@ func appendUntilRefused(t *testing.T, s *Store, name string, most int) (last uin
 
 // TestG12StoreFull: at its bound the store refuses at once, keeps what it has, and goes on when something was deleted.
 func TestG12StoreFull(t *testing.T) {
-	s := open(t, Config{MaxStoreBytes: minStoreBytes, Partitions: 1})
+	s := open(t, Config{MaxStoreBytes: MinStoreBytes, Partitions: 1})
 	last, took, err := appendUntilRefused(t, s, "a", 1000)
 	if !isUnavailable(err) || !errors.Is(err, ErrStoreFull) || took > time.Second {
 		t.Fatalf("after %d entries: %v after %v, want ErrStoreFull at once", last, err, took)
@@ -235,7 +235,7 @@ func TestReconcileNeverShrinks(t *testing.T) {
 	s := open(t, Config{Dir: dir, MaxStoreBytes: 64 << 20, Partitions: 3})
 	appendN(t, s, "a", 1, 200)
 	closeStore(t, s)
-	s = open(t, Config{Dir: dir, MaxStoreBytes: minStoreBytes, Partitions: 8})
+	s = open(t, Config{Dir: dir, MaxStoreBytes: MinStoreBytes, Partitions: 8})
 	if s.partitions != 3 {
 		t.Errorf("%d partitions, want the 3 it was made with", s.partitions)
 	}
