@@ -16,7 +16,7 @@ const (
 	DefaultMaxImageBytes = 1 << 20
 	maxOpIDBytes         = 128
 	maxAuthorBytes       = 128
-	readBatch            = 128
+	readBatch            = 512 // a store on disk pays for each reading, not for each entry
 )
 
 // LogConfig is what a Log needs. Zero limits mean the defaults.

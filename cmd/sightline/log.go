@@ -40,15 +40,6 @@ func (p program) log(args []string) int {
 	return logTool{args: args, getenv: p.getenv, stdin: os.Stdin, stdout: p.stdout, stderr: p.stderr}.run()
 }
 
-// defaultDataDir is where conversations are kept when nobody says otherwise: a folder of the XDG state directory.
-func defaultDataDir(getenv func(string) string) string {
-	state := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // as the XDG specification has it
-		state = filepath.Join(cmp.Or(getenv("HOME"), "."), ".local", "state")
-	}
-	return filepath.Join(state, "sightline")
-}
-
 func (t logTool) run() int {
 	commands := map[string]func(context.Context, *jetstream.Store, []string, string) error{"verify": t.verify, "export": t.export, "import": t.importFile}
 	if len(t.args) == 0 {
@@ -83,7 +74,8 @@ func (t logTool) run() int {
 func (t logTool) withStore(name string, command func(context.Context, *jetstream.Store, []string, string) error) (err error) {
 	flags := flag.NewFlagSet("sightline log "+name, flag.ContinueOnError)
 	flags.SetOutput(t.stdout)
-	dir := flags.String("data-dir", cmp.Or(t.getenv("SIGHTLINE_DATA_DIR"), defaultDataDir(t.getenv)), "`folder` of the conversations")
+	home, noHome := stateDir(t.getenv)
+	dir := flags.String("data-dir", cmp.Or(t.getenv("SIGHTLINE_DATA_DIR"), home), "`folder` of the conversations")
 	var out string
 	if name == "export" {
 		flags.StringVar(&out, "out", "-", "`file` to write, - = standard output")
@@ -100,6 +92,9 @@ func (t logTool) withStore(name string, command func(context.Context, *jetstream
 	}
 	if name == "import" && flags.NArg() != 1 {
 		return misuse("name one file, or - for standard input")
+	}
+	if *dir == "" {
+		return usageError{noHome}
 	}
 	if _, err := os.Stat(*dir); err != nil && name != "import" {
 		return misuse("%s: there are no conversations: --data-dir names the folder of the gateway's", *dir)

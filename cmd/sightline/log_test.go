@@ -137,11 +137,11 @@ func TestDefaultDataDir(t *testing.T) {
 		{"/var/state", "/home/a", "/var/state/sightline"},
 		{"", "/home/a", "/home/a/.local/state/sightline"},
 		{"relative", "/home/a", "/home/a/.local/state/sightline"},
-		{"", "", ".local/state/sightline"},
+		{"", "", ""},
 	} {
 		env := map[string]string{"XDG_STATE_HOME": c.xdg, "HOME": c.home}
-		if got := defaultDataDir(func(name string) string { return env[name] }); got != c.want {
-			t.Errorf("XDG_STATE_HOME=%q HOME=%q: %s, want %s", c.xdg, c.home, got, c.want)
+		if got, err := stateDir(func(name string) string { return env[name] }); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("XDG_STATE_HOME=%q HOME=%q: %s, %v, want %s", c.xdg, c.home, got, err, c.want)
 		}
 	}
 }
