@@ -53,6 +53,7 @@ type assembler struct {
 	// the frame in work
 	cur     *frame
 	packets int  // in cur
+	doubt   bool // packets from before cur came while it was in work: what follows it may be of a sender that has begun anew
 	skip    bool // the rest of this frame is not wanted
 	needKey bool
 	ids     pictureIDs
@@ -79,6 +80,7 @@ func (a *assembler) push(p *rtp.Packet, at time.Time) []*frame {
 		a.pdrops.Duplicate++
 	case verdictLate:
 		a.pdrops.Late++
+		a.doubt = true
 	case verdictStray:
 		if a.stray != nil {
 			a.pdrops.Stray++
@@ -176,6 +178,7 @@ func (a *assembler) accept(ext int64, p *rtp.Packet, at time.Time) {
 	}
 	if ext < a.scan {
 		a.pdrops.Late++
+		a.doubt = true
 		return
 	}
 	if ext-a.scan >= ringPackets {

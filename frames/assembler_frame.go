@@ -28,12 +28,13 @@ func (a *assembler) take(s *slot) {
 	}
 }
 
-// begin opens a frame, and closes one that had no marker.
+// begin opens a frame, and closes one that had no marker: it is whole if nothing between it and this start is in doubt. Two
+// starts in one timestamp are: one of them is not what it says.
 func (a *assembler) begin(s *slot) {
 	if a.cur != nil {
-		if a.cur.ts != s.ts {
+		if a.cur.ts != s.ts && !a.doubt {
 			a.finish()
-		} else { // two starts in one timestamp: one of them is not what it says
+		} else {
 			a.dropCur(&a.fdrops.Incomplete)
 			a.breakChain()
 		}
@@ -110,7 +111,7 @@ func (a *assembler) dropCur(counter *uint64) {
 }
 
 func (a *assembler) newFrame() *frame {
-	a.packets = 0
+	a.packets, a.doubt = 0, false
 	n := len(a.spare)
 	if n == 0 {
 		return &frame{data: make([]byte, 0, 16<<10)}
