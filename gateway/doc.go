@@ -25,6 +25,7 @@
 // # Guarantees
 //
 //   - G1, G3: the agent socket passes on the log's order and its op_id answers; resuming loses nothing and doubles nothing.
+//   - G2: a restart, wished or not, loses no session: who was alive sleeps until somebody comes (with a Directory that is durable).
 //   - G9: newest image wins; one slow agent never delays another or the media path.
 //   - G12: everything from outside is bounded; a bad message gets a precise error and changes nothing.
 //   - G13: Run returns with no goroutine, socket or C memory left.
