@@ -9,6 +9,7 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/context/fetch"
 	"sightline/gateway/rtc"
 )
 
@@ -46,6 +47,9 @@ type Config struct {
 	// WebPolicy is the Content-Security-Policy that the page is made for.
 	WebPolicy string
 	Log       *slog.Logger // nil: discard
+
+	// Fetch gets the http(s) images that messages refer to, by its own rules; nil: they stay references, nothing is fetched.
+	Fetch *fetch.Fetcher
 
 	SessionGrace time.Duration // how long a session lives without publisher and agent
 	Retention    time.Duration // how long an ended session stays readable

@@ -7,10 +7,17 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	chatctx "sightline/context"
+	"sightline/context/fetch"
 	"sightline/context/project"
 )
 
@@ -141,5 +148,47 @@ func TestContextInProvidersFormats(t *testing.T) {
 		if len(answer.Losses) == 0 {
 			t.Errorf("%s: the orphan is not reported", format)
 		}
+	}
+}
+
+// TestImagesAreFetchedOnlyWhereAllowed: by default nothing is, and what cannot be had stays a reference with a warning.
+func TestImagesAreFetchedOnlyWhereAllowed(t *testing.T) {
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 9, 6))); err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int32
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.URL.Path == "/cat.png" {
+			_, _ = w.Write(file.Bytes())
+		}
+	}))
+	defer site.Close()
+	_, portText, _ := net.SplitHostPort(site.Listener.Addr().String())
+	port, _ := strconv.Atoi(portText)
+	message := func(op, path string) string {
+		return fmt.Sprintf(`{"op_id":%q,"item":{"type":"message","role":"user","content":[{"type":"image","url":"%s%s"}]}}`, op, site.URL, path)
+	}
+
+	closed := startGateway(t, nil)
+	closed.createSession("s")
+	if status, body, _ := closed.do("POST", "/v1/sessions/s/context", message("1", "/cat.png")); status != 200 || asked.Load() != 0 {
+		t.Errorf("not allowed: %d %s, fetched %d times", status, body, asked.Load())
+	}
+
+	open := startGateway(t, func(c *Config) {
+		c.Fetch = fetch.New(fetch.Config{AllowHTTP: true, Ports: []int{port}, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+	})
+	open.createSession("s")
+	if status, body, _ := open.do("POST", "/v1/sessions/s/context", message("1", "/cat.png")); status != 200 || bytes.Contains(body, []byte("warnings")) {
+		t.Errorf("allowed: %d %s", status, body)
+	}
+	if status, body, _ := open.do("POST", "/v1/sessions/s/context", message("2", "/none")); status != 200 || !bytes.Contains(body, []byte("kept as a reference")) {
+		t.Errorf("no image there: %d %s", status, body)
+	}
+	_, body, _ := open.do("GET", "/v1/sessions/s/context", "")
+	if !bytes.Contains(body, []byte(`"width":9`)) || !bytes.Contains(body, []byte(chatctx.BlobPrefix)) || !bytes.Contains(body, []byte(site.URL+"/none")) {
+		t.Errorf("context: %s", body)
 	}
 }

@@ -199,8 +199,12 @@ func (s *Session) beginLocked() bool {
 func (s *Session) append(ctx context.Context, author string, op chatctx.Op) (chatctx.Ack, error) {
 	start := time.Now()
 	s.use()
+	op, warnings := s.fetchImages(ctx, op)
 	ack, err := s.log.Append(ctx, chatctx.Origin{Author: author, At: start}, op)
 	s.shared.metrics.appended(time.Since(start), err)
+	if !ack.Duplicate {
+		ack.Warnings = append(ack.Warnings[:len(ack.Warnings):len(ack.Warnings)], warnings...)
+	}
 	return ack, contextProblem(err)
 }
 

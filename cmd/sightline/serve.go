@@ -13,6 +13,7 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/context/fetch"
 	"sightline/gateway"
 	"sightline/gateway/rtc"
 	"sightline/web"
@@ -43,6 +44,9 @@ func (p program) serveUntilSignal(s *settings) error {
 		return errors.Join(err, listener.Close())
 	}
 	cfg.Store, cfg.Directory, cfg.Health = kept.Store, kept.Directory, kept.health
+	if s.fetchImages {
+		cfg.Fetch = fetch.New(fetch.Config{MaxBytes: chatctx.DefaultMaxImageBytes})
+	}
 	if s.dataDir != inMemory {
 		cfg.MaxEnded = maxEndedOnDisk
 	}

@@ -28,6 +28,7 @@ type settings struct {
 	denyPrivate  bool
 	origins      list
 	insecure     bool
+	fetchImages  bool
 	whipStrict   bool
 	sessionGrace time.Duration
 	retention    time.Duration
@@ -64,6 +65,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.BoolVar(&s.denyPrivate, "deny-private", false, "send no media traffic to private addresses (for a gateway on the public internet)")
 	f.Var(&s.origins, "allow-origin", "web `origin` besides our own whose pages may use the API, such as https://app.example; repeatable")
 	f.BoolVar(&s.insecure, "insecure", false, "serve other addresses than loopback WITHOUT authentication: whoever reaches them sees every call")
+	f.BoolVar(&s.fetchImages, "fetch-images", false, "fetch the https images that messages refer to, from public addresses only, and keep their bytes")
 	f.BoolVar(&s.whipStrict, "whip-strict", false, "hold WHIP clients to RFC 9725's preconditions to the letter")
 	f.DurationVar(&s.sessionGrace, "session-grace", gateway.DefaultSessionGrace, "how long a session lives without publisher and agent")
 	f.DurationVar(&s.retention, "retention", gateway.DefaultRetention, "how long the conversation of an ended session stays readable")
