@@ -213,3 +213,6 @@ func ValidID(id string) bool {
 	}
 	return len(id) >= 1 && len(id) <= maxIDBytes
 }
+
+// WithID is a copy of an item under another id; what the item refers to is shared.
+func WithID(item Item, id string) Item { return item.withID(id) }

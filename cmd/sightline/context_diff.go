@@ -96,7 +96,7 @@ func (c change) String() string {
 func (t contextTool) shades(src *source, f *readFlags) ([]shade, error) {
 	var list []shade
 	_, err := t.read(src, f.options(), f.quiet, func(item chatctx.Item, _ importer.Place) error {
-		data, err := json.Marshal(withID(item, ""))
+		data, err := json.Marshal(chatctx.WithID(item, ""))
 		if err != nil {
 			return err
 		}

@@ -106,7 +106,7 @@ func (t contextTool) validateItems(src *source, f *readFlags, format project.For
 	all := slices.Clone(items)
 	for i, item := range items { // a loss names its item: items without an id get one for as long as this takes
 		if item.ItemID() == "" {
-			all[i] = withID(item, fmt.Sprintf("item_%d_of_input", i+1))
+			all[i] = chatctx.WithID(item, fmt.Sprintf("item_%d_of_input", i+1))
 		}
 		places[all[i].ItemID()], numbers[all[i].ItemID()] = at[i], i+1
 	}
@@ -134,39 +134,4 @@ func (t contextTool) validateItems(src *source, f *readFlags, format project.For
 		fmt.Fprintf(t.stderr, "%s:%s\n", src.name, clean(p.String()))
 	}
 	return len(found), nil
-}
-
-// withID is a copy of an item with another id.
-func withID(item chatctx.Item, id string) chatctx.Item {
-	switch it := item.(type) {
-	case *chatctx.Message:
-		c := *it
-		c.ID = id
-		return &c
-	case *chatctx.FunctionCall:
-		c := *it
-		c.ID = id
-		return &c
-	case *chatctx.FunctionCallOutput:
-		c := *it
-		c.ID = id
-		return &c
-	case *chatctx.AgentHandoff:
-		c := *it
-		c.ID = id
-		return &c
-	case *chatctx.ConfigUpdate:
-		c := *it
-		c.ID = id
-		return &c
-	case *chatctx.Summary:
-		c := *it
-		c.ID = id
-		return &c
-	case *chatctx.PipelineSwitch:
-		c := *it
-		c.ID = id
-		return &c
-	}
-	return item
 }

@@ -289,7 +289,7 @@ func (c *Core) message(s *slot, whole bool) *chatctx.Message {
 func (c *Core) append(s *slot, item chatctx.Item, stage, note string) {
 	s.itemID = c.itemID(s.key)
 	c.used[s.itemID] = true
-	s.written = withID(item, s.itemID)
+	s.written = chatctx.WithID(item, s.itemID)
 	op := chatctx.Op{ID: s.key.opID(stage), Kind: chatctx.OpAppend, Item: s.written}
 	if o, ok := item.(*chatctx.FunctionCallOutput); ok {
 		c.joins(s, c.callOf(o.CallID))
@@ -319,25 +319,6 @@ func (c *Core) append(s *slot, item chatctx.Item, stage, note string) {
 func (c *Core) before(o order) int {
 	i, _ := slices.BinarySearchFunc(c.places, o, func(p place, o order) int { return p.compare(o) })
 	return i
-}
-
-// withID makes a copy of an item with an id.
-func withID(item chatctx.Item, id string) chatctx.Item {
-	switch it := item.(type) {
-	case *chatctx.Message:
-		m := *it
-		m.ID = id
-		return &m
-	case *chatctx.FunctionCall:
-		f := *it
-		f.ID = id
-		return &f
-	case *chatctx.FunctionCallOutput:
-		o := *it
-		o.ID = id
-		return &o
-	}
-	return item
 }
 
 func (c *Core) emit(s *slot, op chatctx.Op, note string) {
