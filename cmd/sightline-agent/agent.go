@@ -14,10 +14,10 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/switcher/rules"
 
 	"sightline/cmd/internal/agentclient"
 	"sightline/gateway/wire"
-	"sightline/switcher"
 )
 
 // maxWaiting bounds the messages that wait for an answer; a user types slower than this agent answers.
@@ -26,7 +26,7 @@ const maxWaiting = 64
 // agent prints what the client tells and answers in a goroutine of its own: the client's handlers must not wait.
 type agent struct {
 	o      options
-	leg    switcher.Leg
+	leg    rules.Responder
 	client *agentclient.Client
 
 	questions chan *chatctx.Message
@@ -37,7 +37,7 @@ type agent struct {
 	sources map[string]wire.Source // by name
 }
 
-func newAgent(o options, out io.Writer, leg switcher.Leg) *agent {
+func newAgent(o options, out io.Writer, leg rules.Responder) *agent {
 	return &agent{o: o, out: out, leg: leg, questions: make(chan *chatctx.Message, maxWaiting), sources: map[string]wire.Source{}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/switcher/rules"
 
 	"sightline/cmd/internal/agentclient"
 	"sightline/gateway/wire"
@@ -39,7 +40,7 @@ func (a *agent) answerLoop(ctx context.Context) {
 func (a *agent) answer(ctx context.Context, question *chatctx.Message) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	reply, err := a.leg.Answer(ctx, switcher.Turn{At: time.Now(), Items: upTo(a.client.Chat().Items(), question), Seen: a.look(ctx)})
+	reply, err := a.leg.Answer(ctx, rules.Turn{At: time.Now(), Items: upTo(a.client.Chat().Items(), question), Seen: a.look(ctx)})
 	if err != nil || reply == "" {
 		if err != nil {
 			a.say("no answer to %s: %v", question.ID, err)
@@ -102,7 +103,8 @@ func (a *agent) newest(ctx context.Context, source string) (agentclient.Image, e
 }
 
 func sight(s switcher.Sight, i agentclient.Image) switcher.Sight {
-	s.Width, s.Height, s.Bytes = i.Width, i.Height, len(i.Data)
+	s.Width, s.Height, s.JPEG = i.Width, i.Height, i.Data
+	s.CapturedAt = i.CapturedAt.Time
 	s.Age = max(0, time.Since(i.CapturedAt.Time))
 	if picture, _, err := image.Decode(bytes.NewReader(i.Data)); err == nil {
 		s.Brightness = brightness(picture)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	chatctx "sightline/context"
-	"sightline/switcher"
 )
 
 // history is the conversation as the rules need it; user ends with the message that is being answered.
@@ -31,15 +30,15 @@ func readHistory(items chatctx.Items) history {
 	return h
 }
 
-func countMessages(_ switcher.Turn, h history) string {
+func countMessages(_ Turn, h history) string {
 	return fmt.Sprintf("So far %s from you and %s from me.", count(len(h.user), "message"), count(len(h.assistant), "answer"))
 }
 
-func countImages(_ switcher.Turn, h history) string {
+func countImages(_ Turn, h history) string {
 	return fmt.Sprintf("The conversation holds %s.", count(h.images, "image"))
 }
 
-func repeatUser(_ switcher.Turn, h history) string {
+func repeatUser(_ Turn, h history) string {
 	if len(h.user) < 2 {
 		return "This is your first message."
 	}
@@ -50,7 +49,7 @@ func repeatUser(_ switcher.Turn, h history) string {
 	return fmt.Sprintf("Before this you said %q.", short(before.Text()))
 }
 
-func repeatSelf(_ switcher.Turn, h history) string {
+func repeatSelf(_ Turn, h history) string {
 	if len(h.assistant) == 0 {
 		return "I have not said anything yet."
 	}

@@ -1,27 +1,30 @@
-// Package rules is a leg without a model: it answers by fixed rules from the conversation and from the figures of what it sees, so that a call is alive with no key and no network.
+// Package rules answers without a model: by fixed rules from the conversation and from the figures of what it sees, so that a call is alive with no key and no network.
 package rules
 
 import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	chatctx "sightline/context"
 	"sightline/switcher"
 )
 
-// Responder is the leg. It keeps nothing between turns: whatever it knows stands in the Turn.
+// Responder keeps nothing between turns: whatever it knows stands in the Turn.
 type Responder struct{}
 
-// Info describes the leg: always active, a cascade of one step.
-func (Responder) Info() switcher.LegInfo {
-	return switcher.LegInfo{Name: "rules", Kind: switcher.Cascade, State: switcher.Active, Provider: "built in"}
+// Turn is what is to be answered: the conversation, whose last item is the user's, and what can be seen now.
+type Turn struct {
+	At    time.Time
+	Items chatctx.Items
+	Seen  []switcher.Sight
 }
 
 // Answer replies by the first rule whose words occur in the last user message. It never fails; without a user message
 // it says nothing.
-func (Responder) Answer(_ context.Context, turn switcher.Turn) (string, error) {
+func (Responder) Answer(_ context.Context, turn Turn) (string, error) {
 	h := readHistory(turn.Items)
 	if len(h.user) == 0 {
 		return "", nil
@@ -42,7 +45,7 @@ func notWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 type rule struct {
 	phrases []string // lower case, words parted by one space
-	answer  func(switcher.Turn, history) string
+	answer  func(Turn, history) string
 }
 
 // table is read from the top: put the narrow rule before the wide one.
@@ -58,16 +61,16 @@ var table = []rule{
 	{[]string{"help", "what can you do", "commands"}, help},
 	{[]string{"see", "look", "watch", "describe", "camera", "screen", "picture", "image"}, describe},
 	{[]string{"hello", "hi", "hey", "good morning", "good evening"}, greet},
-	{[]string{"thanks", "thank you"}, func(switcher.Turn, history) string { return "You are welcome." }},
-	{[]string{"bye", "goodbye"}, func(switcher.Turn, history) string { return "Goodbye. The conversation stays here." }},
+	{[]string{"thanks", "thank you"}, func(Turn, history) string { return "You are welcome." }},
+	{[]string{"bye", "goodbye"}, func(Turn, history) string { return "Goodbye. The conversation stays here." }},
 }
 
-func help(switcher.Turn, history) string {
+func help(Turn, history) string {
 	return `I answer by rules, without a model. Ask "what do you see?", "how bright is it?", "how old is the image?", ` +
 		`"which size?", "how many messages?", "how many images?", "repeat my last message", "what did you say?" or "what time is it?".`
 }
 
-func greet(turn switcher.Turn, h history) string {
+func greet(turn Turn, h history) string {
 	s := "Hello. "
 	if len(h.assistant) > 0 {
 		s = "Hello again. "
@@ -75,12 +78,12 @@ func greet(turn switcher.Turn, h history) string {
 	return s + describe(turn, h) + ` Ask "help" for what I can answer.`
 }
 
-func tellTime(turn switcher.Turn, _ history) string {
+func tellTime(turn Turn, _ history) string {
 	return "It is " + turn.At.Format("15:04:05 MST on Monday, 2 January 2006") + "."
 }
 
 // fallback proves that it read the message and looks anyway.
-func fallback(turn switcher.Turn, h history) string {
+func fallback(turn Turn, h history) string {
 	said := h.user[len(h.user)-1].Content
 	if said.Text() == "" {
 		return shown(turn, said) + " " + describe(turn, h)
@@ -89,7 +92,7 @@ func fallback(turn switcher.Turn, h history) string {
 }
 
 // shown speaks about the images that the message itself carries.
-func shown(turn switcher.Turn, said chatctx.Content) string {
+func shown(turn Turn, said chatctx.Content) string {
 	images := said.Images()
 	if len(images) == 0 {
 		return "Your message is empty."

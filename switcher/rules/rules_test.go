@@ -9,8 +9,6 @@ import (
 	"sightline/switcher"
 )
 
-var _ switcher.Leg = Responder{}
-
 func user(text string) chatctx.Item {
 	return &chatctx.Message{ID: "u", Role: chatctx.RoleUser, Content: chatctx.TextContent(text)}
 }
@@ -21,7 +19,7 @@ func assistant(text string) chatctx.Item {
 
 func TestAnswers(t *testing.T) {
 	at := time.Date(2026, 11, 30, 9, 5, 7, 0, time.UTC)
-	camera := switcher.Sight{Source: "camera", State: "live", Width: 1024, Height: 1024, Bytes: 51234, Brightness: 118.4, Age: 210 * time.Millisecond}
+	camera := switcher.Sight{Source: "camera", State: "live", Width: 1024, Height: 1024, JPEG: make([]byte, 51234), Brightness: 118.4, Age: 210 * time.Millisecond}
 	photo := &chatctx.Message{ID: "p", Role: chatctx.RoleUser, Content: chatctx.Content{chatctx.ImageContent{
 		URL: "data:", Source: "camera", Width: 640, Height: 480, CapturedAt: chatctx.At(at.Add(-3 * time.Second))}}}
 	saw := "I see your camera: 1024×1024, mean brightness 118 of 255 (normal light), captured 0.2 s ago."
@@ -62,7 +60,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Responder{}.Answer(t.Context(), switcher.Turn{At: at, Items: test.items, Seen: test.seen})
+			got, err := Responder{}.Answer(t.Context(), Turn{At: at, Items: test.items, Seen: test.seen})
 			part, loose := strings.CutPrefix(test.want, "…")
 			if err != nil || (loose && !strings.Contains(got, part)) || (!loose && got != test.want) {
 				t.Errorf("got  %q (%v)\nwant %q", got, err, test.want)
@@ -74,8 +72,8 @@ func TestAnswers(t *testing.T) {
 func TestEveryRuleHasItsOwnAnswer(t *testing.T) {
 	for _, r := range table {
 		for _, phrase := range r.phrases {
-			got, _ := Responder{}.Answer(t.Context(), switcher.Turn{Items: chatctx.Items{user(phrase)}})
-			want := r.answer(switcher.Turn{}, readHistory(chatctx.Items{user(phrase)}))
+			got, _ := Responder{}.Answer(t.Context(), Turn{Items: chatctx.Items{user(phrase)}})
+			want := r.answer(Turn{}, readHistory(chatctx.Items{user(phrase)}))
 			if got != want {
 				t.Errorf("%q is answered by another rule: %q, want %q: a wider rule stands before it", phrase, got, want)
 			}
@@ -84,7 +82,7 @@ func TestEveryRuleHasItsOwnAnswer(t *testing.T) {
 }
 
 func TestLongMessagesAreCut(t *testing.T) {
-	got, _ := Responder{}.Answer(t.Context(), switcher.Turn{Items: chatctx.Items{user(strings.Repeat("ä", 5000))}})
+	got, _ := Responder{}.Answer(t.Context(), Turn{Items: chatctx.Items{user(strings.Repeat("ä", 5000))}})
 	if len(got) > 800 || !strings.Contains(got, "…") {
 		t.Errorf("%d bytes: %.80q", len(got), got)
 	}

@@ -11,7 +11,7 @@ import (
 const nothing = "I see nothing: no camera or screen is being sent."
 
 // each says something about every source, or that there is none.
-func each(turn switcher.Turn, say func(switcher.Sight) string) string {
+func each(turn Turn, say func(switcher.Sight) string) string {
 	if len(turn.Seen) == 0 {
 		return nothing
 	}
@@ -26,7 +26,7 @@ func each(turn switcher.Turn, say func(switcher.Sight) string) string {
 	return strings.Join(all, " ")
 }
 
-func describe(turn switcher.Turn, _ history) string {
+func describe(turn Turn, _ history) string {
 	return each(turn, func(s switcher.Sight) string {
 		text := fmt.Sprintf("I see %s: %d×%d, mean brightness %.0f of 255 (%s), captured %s",
 			sourceName(s.Source), s.Width, s.Height, s.Brightness, light(s.Brightness), ago(s.Age))
@@ -42,21 +42,21 @@ func describe(turn switcher.Turn, _ history) string {
 	})
 }
 
-func tellBrightness(turn switcher.Turn, _ history) string {
+func tellBrightness(turn Turn, _ history) string {
 	return each(turn, func(s switcher.Sight) string {
 		return fmt.Sprintf("The mean brightness of %s is %.0f of 255: %s.", sourceName(s.Source), s.Brightness, light(s.Brightness))
 	})
 }
 
-func tellAge(turn switcher.Turn, _ history) string {
+func tellAge(turn Turn, _ history) string {
 	return each(turn, func(s switcher.Sight) string {
 		return fmt.Sprintf("The newest image of %s was captured %s.", sourceName(s.Source), ago(s.Age))
 	})
 }
 
-func tellSize(turn switcher.Turn, _ history) string {
+func tellSize(turn Turn, _ history) string {
 	return each(turn, func(s switcher.Sight) string {
-		return fmt.Sprintf("The image of %s has %d×%d pixels and %d bytes.", sourceName(s.Source), s.Width, s.Height, s.Bytes)
+		return fmt.Sprintf("The image of %s has %d×%d pixels and %d bytes.", sourceName(s.Source), s.Width, s.Height, len(s.JPEG))
 	})
 }
 
