@@ -144,7 +144,7 @@ func TestEveryMessageTypeHasASchemaAndIsDocumented(t *testing.T) {
 			t.Errorf("PROTOCOL.md says nothing of the message `%s`", name)
 		}
 	}
-	known := append(types, "defs", "item", "item-input", "snapshot", "problem", "session", "sessions", "context")
+	known := append(types, "defs", "item", "item-input", "snapshot", "problem", "session", "sessions", "context", "switch")
 	for name := range s.raw {
 		if !slices.Contains(known, name) {
 			t.Errorf("schema/%s.json is for no message of package wire", name)
@@ -155,10 +155,19 @@ func TestEveryMessageTypeHasASchemaAndIsDocumented(t *testing.T) {
 // typeConstants reads the values of package wire's constants of type Type from its source.
 func typeConstants(t *testing.T) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "wire/wire.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
+	var values []string
+	for _, name := range []string{"wire/wire.go", "wire/pipeline.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, typesIn(t, file)...)
 	}
+	return values
+}
+
+func typesIn(t *testing.T, file *ast.File) []string {
+	t.Helper()
 	var values []string
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -206,6 +215,15 @@ func TestSchemasDeclareEveryField(t *testing.T) {
 		"pong": wire.Ping{}, "bye": wire.Bye{}, "welcome": wire.Welcome{}, "welcome/properties/limits": wire.Limits{}, "ack": wire.Ack{},
 		"error": wire.Error{}, "error/properties/detail": wire.ErrorDetail{}, "source": wire.Source{}, "image": wire.ImageHeader{},
 		"defs/$defs/want": wire.Want{}, "defs/$defs/want/properties/images/items": wire.WantImage{}, "defs/$defs/want/properties/audio": wire.WantAudio{},
+		"tools.set": wire.ToolsSet{}, "tools.set/properties/tools/items": wire.Tool{}, "tool.call": wire.ToolCall{}, "tool.cancel": wire.ToolCancel{},
+		"tool.result": wire.ToolResult{}, "pipeline.switch": wire.PipelineSwitch{}, "pipeline.preparing": wire.PipelinePreparing{},
+		"pipeline.committed": wire.PipelineCommitted{}, "pipeline.aborted": wire.PipelineAborted{}, "switch": wire.SwitchResult{},
+		"speech.started": wire.Speech{}, "speech.stopped": wire.Speech{}, "transcript": wire.Transcript{}, "played": wire.Played{},
+		"say": wire.Say{}, "interrupt": wire.Interrupt{}, "audio": wire.AudioHeader{}, "leg.register": wire.LegRegister{},
+		"leg.start": wire.LegStart{}, "leg.start/properties/seed": wire.LegSeed{}, "leg.start/properties/tools/items": wire.Tool{},
+		"leg.commit": wire.LegCommit{}, "leg.respond": wire.LegRespond{}, "leg.interrupt": wire.LegInterrupt{},
+		"leg.tool_result": wire.LegToolResult{}, "leg.stop": wire.LegStop{}, "leg.ready": wire.LegReady{}, "leg.failed": wire.LegFailed{},
+		"leg.text": wire.LegText{}, "leg.transcript": wire.LegTranscript{}, "leg.tool_call": wire.LegToolCall{}, "leg.turn_done": wire.LegTurnDone{},
 		"snapshot":           chatctx.Snapshot{},
 		"item/$defs/message": typedItem[chatctx.Message]{}, "item/$defs/function_call": typedItem[chatctx.FunctionCall]{},
 		"item/$defs/function_call_output": typedItem[chatctx.FunctionCallOutput]{}, "item/$defs/handoff": typedItem[chatctx.AgentHandoff]{},
