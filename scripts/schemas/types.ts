@@ -1,7 +1,8 @@
-// What the projectors of context/project send, in the official packages' own types: one exported type is one JSON Schema.
+// What the projectors of context/project send, and what goes over a socket of the OpenAI Realtime dialect (switcher/realtime), in the
+// official packages' own types: one exported type is one JSON Schema.
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
-import type { ConversationItemCreateEvent } from 'openai/resources/realtime/realtime';
+import type { ConversationItemCreateEvent, RealtimeClientEvent, RealtimeServerEvent } from 'openai/resources/realtime/realtime';
 import type { MessageParam, TextBlockParam } from '@anthropic-ai/sdk/resources/messages';
 import type { Content } from '@google/genai';
 
@@ -10,3 +11,5 @@ export type OpenAIResponses = ResponseInputItem[];
 export type OpenAIRealtime = ConversationItemCreateEvent[];
 export type Anthropic = { system?: string | TextBlockParam[]; messages: MessageParam[] };
 export type Gemini = { systemInstruction?: Content; contents: Content[] };
+export type RealtimeClient = RealtimeClientEvent;
+export type RealtimeServer = RealtimeServerEvent;
