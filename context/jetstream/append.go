@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +20,7 @@ const (
 	headerN        = "N"
 	headerChain    = "H"
 	headerOp       = "Op"
+	headerTerm     = "Term"
 	headerExpected = nats.ExpectedLastSubjSeqHdr
 )
 
@@ -68,11 +68,11 @@ func (s *Store) append(ctx context.Context, m *session, e chatctx.Entry, payload
 	if e.Seq != tail.n+1 {
 		return chatctx.ErrStaleHead
 	}
-	next := pos{n: e.Seq, h: link(tail.h, e.Seq, payload)}
-	msg := &nats.Msg{Subject: s.entrySubject(m.name), Data: payload, Header: nats.Header{
-		headerExpected: {strconv.FormatUint(tail.seq, 10)}, headerN: {strconv.FormatUint(e.Seq, 10)},
-		headerChain: {hex.EncodeToString(next.h[:])}, headerOp: {string(e.Op)},
-	}}
+	next := pos{n: e.Seq, h: link(tail.h, e.Seq, payload), term: m.owns()}
+	if tail.term > next.term && next.term > 0 {
+		return s.fenced(m, tail)
+	}
+	msg := s.message(m.name, tail, next, string(e.Op), payload)
 	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
 		seq, err := s.publish(ctx, msg)
 		if err == nil {
@@ -92,11 +92,17 @@ func (s *Store) append(ctx context.Context, m *session, e chatctx.Entry, payload
 		switch {
 		case err != nil:
 			return err
-		case found.n == tail.n && found.seq == tail.seq: // still nothing: the same again
-		case found.n == next.n && found.h == next.h:
+		case found.n == next.n && found.h == next.h && found.term == next.term:
 			s.stored(m, found, e, len(payload))
 			return nil
+		case found.term > next.term && next.term > 0:
+			return s.fenced(m, found)
+		case found.n == tail.n && found.seq == tail.seq: // still nothing: the same again
+		case found.n == tail.n: // a fence of ours, or of somebody before us
+			tail = found
+			msg = s.message(m.name, tail, next, string(e.Op), payload)
 		default:
+			m.learn(found) // reading goes at least so far
 			return chatctx.ErrStaleHead
 		}
 		select {
@@ -105,6 +111,18 @@ func (s *Store) append(ctx context.Context, m *session, e chatctx.Entry, payload
 			return unavailable("the conversation's store did not answer in time; the entry may be recorded or not", errors.Join(ctx.Err(), err))
 		}
 	}
+}
+
+// message is what next is written as, so that it is stored only after tail.
+func (s *Store) message(name string, tail, next pos, op string, payload []byte) *nats.Msg {
+	h := nats.Header{
+		headerExpected: {strconv.FormatUint(tail.seq, 10)}, headerN: {strconv.FormatUint(next.n, 10)},
+		headerChain: {hex.EncodeToString(next.h[:])}, headerOp: {op},
+	}
+	if next.term > 0 {
+		h[headerTerm] = []string{strconv.FormatUint(next.term, 10)}
+	}
+	return &nats.Msg{Subject: s.entrySubject(name), Data: payload, Header: h}
 }
 
 func (s *Store) stored(m *session, p pos, e chatctx.Entry, bytes int) {
@@ -128,6 +146,9 @@ func (s *Store) publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	answer, err := ask(attempt, writable, conn, msg)
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return 0, &chatctx.Error{Kind: chatctx.TooLarge, Detail: "the store's servers take no message so large", Cause: err}
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -173,29 +194,17 @@ func (s *Store) tail(ctx context.Context, m *session, want uint64) (pos, error) 
 
 // last asks the server for the last entry of a session; it is an error when the log was acknowledged further than that.
 func (s *Store) last(ctx context.Context, name string) (pos, error) {
-	var answer struct {
-		Message struct {
-			Seq    uint64 `json:"seq"`
-			Header []byte `json:"hdrs"`
-		} `json:"message"`
-	}
 	acknowledged := s.heads.acknowledged(name) // before: it may grow meanwhile
-	err := s.persist(ctx, func(ctx context.Context, r *running) error {
-		return r.api(ctx, "STREAM.MSG.GET."+contextStream(s.partition(name)), map[string]string{"last_by_subj": s.entrySubject(name)}, &answer)
-	})
-	p := start(name)
+	p, _, err := s.one(ctx, name, map[string]any{"last_by_subj": s.entrySubject(name)})
 	switch {
 	case hasCode(err, codeNoMessage):
+		p = start(name)
+		if s.cfg.clustered() { // another node has deleted it
+			s.forgetLog(name)
+			return p, nil
+		}
 	case err != nil:
 		return pos{}, err
-	default:
-		header, err := nats.DecodeHeadersMsg(answer.Message.Header)
-		if err == nil {
-			p, err = position(header, answer.Message.Seq)
-		}
-		if err != nil {
-			return pos{}, s.damaged("the last entry of the log does not read: %v", err)
-		}
 	}
 	if p.n < acknowledged {
 		return pos{}, s.damaged("the log ends at entry %d although entry %d was acknowledged", p.n, acknowledged)
@@ -203,20 +212,46 @@ func (s *Store) last(ctx context.Context, name string) (pos, error) {
 	return p, nil
 }
 
+// one asks the stream's leader for one message of a session; whatever was acknowledged before is there.
+func (s *Store) one(ctx context.Context, name string, request map[string]any) (p pos, isFence bool, err error) {
+	var answer struct {
+		Message struct {
+			Seq    uint64 `json:"seq"`
+			Header []byte `json:"hdrs"`
+		} `json:"message"`
+	}
+	err = s.persist(ctx, func(ctx context.Context, r *running) error {
+		return r.api(ctx, "STREAM.MSG.GET."+contextStream(s.partition(name)), request, &answer)
+	})
+	if err != nil {
+		return pos{}, false, err
+	}
+	header, err := nats.DecodeHeadersMsg(answer.Message.Header)
+	if err == nil {
+		p, err = position(header, answer.Message.Seq)
+	}
+	if err != nil {
+		return pos{}, false, s.damaged("an entry of the log does not read: %v", err)
+	}
+	return p, header.Get(headerOp) == opOwner, nil
+}
+
 // at gives the place of entry n, which if it is there follows tail; when it is not there, the last entry.
 func (s *Store) at(ctx context.Context, m *session, tail pos, n uint64) (pos, error) {
 	last, err := s.last(ctx, m.name)
-	if err != nil || last.n <= n {
+	if err != nil || last.n < n {
 		return last, err
 	}
-	got, err := s.page(ctx, m.name, tail.seq+1, 1, 1, math.MaxUint64)
-	if err != nil {
-		return pos{}, err
+	for at := tail; ; {
+		p, isFence, err := s.one(ctx, m.name, map[string]any{"seq": at.seq + 1, "next_by_subj": s.entrySubject(m.name)})
+		switch {
+		case hasCode(err, codeNoMessage), err == nil && (p.n > n || p.n == n && isFence):
+			return pos{}, s.damaged("entry %d is missing", n)
+		case err != nil || p.n == n:
+			return p, err
+		}
+		at = p
 	}
-	if len(got.messages) == 0 || got.messages[0].n != n {
-		return pos{}, s.damaged("entry %d is missing", n)
-	}
-	return got.messages[0].pos, nil
 }
 
 func position(h nats.Header, seq uint64) (pos, error) {
@@ -231,6 +266,11 @@ func position(h nats.Header, seq uint64) (pos, error) {
 	}
 	p.n = n
 	copy(p.h[:], sum)
+	if term := h.Get(headerTerm); term != "" {
+		if p.term, err = strconv.ParseUint(term, 10, 64); err != nil {
+			return p, fmt.Errorf("header %s: %w", headerTerm, err)
+		}
+	}
 	return p, nil
 }
 

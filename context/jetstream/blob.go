@@ -32,7 +32,7 @@ func (s *Store) PutBlob(ctx context.Context, name, sum string, b chatctx.Blob) e
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	// A sound copy is enough; before one that no longer reads the later goes.
-	if _, err := s.blob(ctx, name, sum); err == nil {
+	if b, err := s.present(ctx, name, sum); err == nil && sumOf(b.Data) == sum {
 		return nil
 	}
 	if _, err := s.put(ctx, &nats.Msg{Subject: s.blobSubject(name, sum), Data: b.Data, Header: nats.Header{headerMIME: {b.MIME}}}); err != nil {
@@ -68,7 +68,41 @@ func (s *Store) GetBlob(ctx context.Context, name, sum string) (chatctx.Blob, er
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	return s.blob(ctx, name, sum)
+	b, err := s.blob(ctx, name, sum)
+	if errors.Is(err, chatctx.ErrNoBlob) && s.cfg.clustered() { // perhaps it was a replica that lags
+		b, err = s.present(ctx, name, sum)
+		if err == nil && sumOf(b.Data) != sum {
+			return chatctx.Blob{}, s.spoiled(sum)
+		}
+	}
+	return b, err
+}
+
+// present is a blob as the stream's leader has it, which knows of every Put and Delete that was acknowledged.
+func (s *Store) present(ctx context.Context, name, sum string) (b chatctx.Blob, err error) {
+	if !s.cfg.clustered() {
+		return s.blob(ctx, name, sum)
+	}
+	var answer struct {
+		Message struct {
+			Header []byte `json:"hdrs"`
+			Data   []byte `json:"data"`
+		} `json:"message"`
+	}
+	err = s.persist(ctx, func(ctx context.Context, r *running) error {
+		return r.api(ctx, "STREAM.MSG.GET."+blobStream(s.partition(name)), map[string]any{"last_by_subj": s.blobSubject(name, sum)}, &answer)
+	})
+	switch {
+	case hasCode(err, codeNoMessage):
+		return b, chatctx.ErrNoBlob
+	case err != nil:
+		return b, err
+	}
+	header, err := nats.DecodeHeadersMsg(answer.Message.Header)
+	if err != nil {
+		return b, s.spoiled(sum)
+	}
+	return chatctx.Blob{MIME: header.Get(headerMIME), Data: answer.Message.Data}, nil
 }
 
 func (s *Store) blob(ctx context.Context, name, sum string) (chatctx.Blob, error) {
@@ -90,10 +124,14 @@ func (s *Store) blob(ctx context.Context, name, sum string) (chatctx.Blob, error
 		}
 	})
 	if err == nil && sumOf(b.Data) != sum {
-		s.counters.damaged.Add(1)
-		return chatctx.Blob{}, &chatctx.Error{Kind: chatctx.LogDamaged, Field: "sha256", Detail: "the image " + sum + " is not what was stored"}
+		return chatctx.Blob{}, s.spoiled(sum)
 	}
 	return b, err
+}
+
+func (s *Store) spoiled(sum string) error {
+	s.counters.damaged.Add(1)
+	return &chatctx.Error{Kind: chatctx.LogDamaged, Field: "sha256", Detail: "the image " + sum + " is not what was stored"}
 }
 
 func sumOf(data []byte) string {

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	if config := os.Getenv(brokerConfig); config != "" {
+		beBroker(config)
+	}
 	os.Exit(m.Run())
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -72,18 +73,26 @@ func (s *Store) recordState(ctx context.Context) (recordState, error) {
 
 // Sessions implements chatctx.Directory. When some records do not read it returns the others and an error of kind LogDamaged.
 func (s *Store) Sessions(ctx context.Context) ([]chatctx.SessionRecord, error) {
+	tries := readTries
+	if s.cfg.clustered() {
+		tries = lagTries
+	}
 	for try := 1; ; try++ {
 		before, err := s.recordState(ctx)
 		if err != nil {
 			return nil, err
 		}
-		records, read, err := s.recordsUpTo(ctx, before)
+		records, read, err := s.recordsUpTo(ctx, before, !s.cfg.clustered() || try == tries)
 		if err != nil {
 			return nil, err
 		}
 		all := slices.SortedFunc(maps.Values(records), func(a, b chatctx.SessionRecord) int { return strings.Compare(a.ID, b.ID) })
 		if read >= before.Messages {
 			return all, nil
+		}
+		if s.cfg.clustered() && try < tries { // a replica that lags
+			time.Sleep(time.Duration(try) * replicaPause / 4)
+			continue
 		}
 		// The server skips what it cannot read without a word; but some may have been deleted while we read.
 		after, err := s.recordState(ctx)
@@ -92,7 +101,7 @@ func (s *Store) Sessions(ctx context.Context) ([]chatctx.SessionRecord, error) {
 			return nil, err
 		case after == before:
 			return all, s.damaged("%d of the %d records of sessions do not read", before.Messages-read, before.Messages)
-		case try == readTries:
+		case try >= tries:
 			return all, nil
 		}
 	}
@@ -101,8 +110,9 @@ func (s *Store) Sessions(ctx context.Context) ([]chatctx.SessionRecord, error) {
 // mostSkipped is how many sequences in a row may not read.
 const mostSkipped = 10_000
 
-// recordsUpTo reads the records that were there at a state; of one that was put again the later counts.
-func (s *Store) recordsUpTo(ctx context.Context, state recordState) (records map[string]chatctx.SessionRecord, read uint64, err error) {
+// recordsUpTo reads the records that were there at a state; of one that was put again the later counts. Told to, it steps over what
+// the server cannot read.
+func (s *Store) recordsUpTo(ctx context.Context, state recordState, step bool) (records map[string]chatctx.SessionRecord, read uint64, err error) {
 	records = map[string]chatctx.SessionRecord{}
 	skipped := 0
 	for from := uint64(1); read < state.Messages && from <= state.Last && skipped < mostSkipped; {
@@ -111,7 +121,9 @@ func (s *Store) recordsUpTo(ctx context.Context, state recordState) (records map
 			return nil, 0, err
 		}
 		if skipped++; next == from { // nothing, or something that the server cannot read
-			from++
+			if from++; !step {
+				break
+			}
 			continue
 		}
 		skipped = 0

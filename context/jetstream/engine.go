@@ -17,7 +17,7 @@ type engine struct {
 	cfg        Config
 	log        *slog.Logger
 	bytes      int64 // the bound of the streams together
-	partitions int
+	partitions int   // as many as the store was made with, once it is there; written by start only
 
 	mu      sync.Mutex
 	now     *running      // nil while there is none
@@ -29,12 +29,13 @@ type engine struct {
 	stop chan struct{}
 	done chan struct{}
 
-	free     atomic.Int64
+	free     atomic.Int64 // of the disk; 0 where it is not ours
 	restarts atomic.Uint64
 }
 
 const (
 	lookEvery = 500 * time.Millisecond
+	askEvery  = 2 * time.Second // a cluster, which answers as many gateways as there are
 	// A server that fails again soon after a restart is not helped by the next one: they come at growing distances.
 	firstPause, longestPause = 100 * time.Millisecond, 4 * time.Second
 	soon                     = time.Minute
@@ -42,41 +43,76 @@ const (
 
 // openEngine starts the first server; its failure is an error, later ones are mended.
 func openEngine(ctx context.Context, cfg Config) (*engine, error) {
-	free, err := cfg.free(cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
 	e := &engine{
 		cfg: cfg, log: cfg.Log, bytes: cfg.MaxStoreBytes,
 		changed: make(chan struct{}), kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	e.free.Store(free)
-	if e.bytes == 0 {
-		own, err := sizeOf(cfg.Dir)
-		if err != nil {
-			return nil, fmt.Errorf("the size of %s: %w", cfg.Dir, err)
+	if !cfg.clustered() {
+		if err := e.measure(); err != nil {
+			return nil, err
 		}
-		e.bytes = max((free+own)/5*4, MinStoreBytes)
 	}
-	r, err := startServer(cfg.Dir, !cfg.UnsafeSync, cfg.Log)
+	r, err := e.start(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if e.partitions, err = reconcile(ctx, r, cfg.Partitions, e.bytes); err == nil {
-		err = r.health()
-	}
-	if err != nil {
-		r.stop()
 		return nil, err
 	}
 	e.now = r
 	return e, nil
 }
 
+// measure finds out how much room there is, and how much of it the store may take where nobody has said.
+func (e *engine) measure() error {
+	free, err := e.cfg.free(e.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	e.free.Store(free)
+	if e.bytes == 0 {
+		own, err := sizeOf(e.cfg.Dir)
+		if err != nil {
+			return fmt.Errorf("the size of %s: %w", e.cfg.Dir, err)
+		}
+		e.bytes = max((free+own)/5*4, MinStoreBytes)
+	}
+	return nil
+}
+
+// start begins a life of the server, or of the connections to the cluster, with all streams in place.
+func (e *engine) start(ctx context.Context) (r *running, err error) {
+	if e.cfg.clustered() {
+		r, err = connectExternal(e.cfg, e.suspect)
+	} else {
+		r, err = startServer(e.cfg.Dir, !e.cfg.UnsafeSync, e.cfg.Log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.partitions, err = e.reconcile(ctx, r); err == nil {
+		err = e.healthOf(r)
+	}
+	if err != nil {
+		r.stop()
+		return nil, err
+	}
+	return r, nil
+}
+
+// healthOf is nil while the server takes what it is given.
+func (e *engine) healthOf(r *running) error {
+	if !e.cfg.clustered() {
+		return r.health()
+	}
+	return r.probe(e.streams())
+}
+
 // run looks after the server until close.
 func (e *engine) run() {
 	defer close(e.done)
-	ticker := time.NewTicker(lookEvery)
+	every := lookEvery
+	if e.cfg.clustered() {
+		every = askEvery
+	}
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	var last time.Time // of a restart
 	pause := firstPause
@@ -111,27 +147,29 @@ func (e *engine) look() (restart bool) {
 	e.mu.Lock()
 	r := e.now
 	e.mu.Unlock()
-	free, err := e.cfg.free(e.cfg.Dir)
-	if err != nil {
-		e.set(r, err)
-		return false
-	}
-	e.free.Store(free)
-	if free < e.cfg.MinFreeBytes {
-		e.set(r, fmt.Errorf("%w: %d bytes free, %d are required", ErrDiskFull, free, e.cfg.MinFreeBytes))
-		return r == nil
+	if !e.cfg.clustered() {
+		free, err := e.cfg.free(e.cfg.Dir)
+		if err != nil {
+			e.set(r, err)
+			return false
+		}
+		e.free.Store(free)
+		if free < e.cfg.MinFreeBytes {
+			e.set(r, fmt.Errorf("%w: %d bytes free, %d are required", ErrDiskFull, free, e.cfg.MinFreeBytes))
+			return r == nil
+		}
 	}
 	if r == nil {
 		return true
 	}
-	err = r.health()
-	if err != nil { // the server gives itself a millisecond to answer, which a busy machine may not have: ask twice
+	err := e.healthOf(r)
+	if err != nil { // the server inside gives itself a millisecond to answer, which a busy machine may not have: ask twice
 		time.Sleep(20 * time.Millisecond)
-		err = r.health()
+		err = e.healthOf(r)
 	}
 	if err != nil {
 		e.set(r, err)
-		return true
+		return !e.cfg.clustered() || errors.Is(err, errClosed) // a cluster mends itself
 	}
 	e.mu.Lock()
 	if r.writable.Err() != nil { // it was refused for want of room, and nothing broke
@@ -177,17 +215,9 @@ func (e *engine) restart() {
 	if old != nil {
 		old.stop()
 	}
-	r, err := startServer(e.cfg.Dir, !e.cfg.UnsafeSync, e.cfg.Log)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		if _, err = reconcile(ctx, r, e.partitions, e.bytes); err == nil {
-			err = r.health()
-		}
-		cancel()
-		if err != nil {
-			r.stop()
-		}
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	r, err := e.start(ctx)
+	cancel()
 	if err != nil {
 		e.set(nil, fmt.Errorf("%w: %w", errGone, err))
 		return

@@ -43,6 +43,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// newHeads is one without a file: it knows what this process has seen acknowledged. With a cluster it is all there is, since the
+// end of a log is then on other machines' disks and on more than one.
+func newHeads() *heads { return &heads{of: map[string]head{}} }
+
 // openHeads reads the file; bad is how many slots did not read, as after a power cut.
 func openHeads(dir string) (h *heads, bad int, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "heads"), os.O_RDWR|os.O_CREATE, 0o600)

@@ -17,7 +17,8 @@ import (
 const (
 	readEntries = 1024
 	readBytes   = 1 << 20 // after the entry that reaches it, a Read ends
-	readTries   = 3       // before a hole is believed
+	readTries   = 3       // before a hole is believed; with a cluster more, since replicas lag
+	lagTries    = 12
 )
 
 // Read implements chatctx.Store. It holds no more than about a MiB of entries.
@@ -45,7 +46,12 @@ func (s *Store) Read(ctx context.Context, name string, after uint64, limit int) 
 		if len(entries) > 0 || !errors.As(err, &e) || e.Kind != chatctx.LogDamaged {
 			return entries, err
 		}
-		if try == readTries {
+		if s.cfg.clustered() { // another replica may have it, or this one may come to have it
+			if gone, err := s.settle(ctx, m, try); err != nil || gone {
+				return nil, err
+			}
+		}
+		if try == readTries && !s.cfg.clustered() || try == lagTries {
 			s.counters.damaged.Add(1)
 			s.cfg.Log.Error("a conversation is damaged", "key", name, "after", after, "error", err)
 			return nil, err
@@ -57,8 +63,11 @@ func (s *Store) Read(ctx context.Context, name string, after uint64, limit int) 
 // read follows the chain from the last known place at or before after. With entries it returns no error: what stops it will stop
 // the next Read at its start.
 func (s *Store) read(ctx context.Context, m *session, after uint64, limit int) ([]chatctx.Entry, error) {
-	acknowledged := s.heads.acknowledged(m.name) // before reading: it may grow meanwhile
+	acknowledged := m.reaches(s.heads.acknowledged(m.name)) // before reading: it may grow meanwhile
 	at := m.before(after)
+	if m.shared {
+		defer func() { m.learn(at) }()
+	}
 	var entries []chatctx.Entry
 	for held := 0; ; {
 		want := readEntries
@@ -74,6 +83,9 @@ func (s *Store) read(ctx context.Context, m *session, after uint64, limit int) (
 				return entries, orNil(err, entries)
 			}
 			at = msg.pos
+			if msg.fence {
+				continue
+			}
 			m.mark(at)
 			if at.n <= after {
 				continue
@@ -108,8 +120,45 @@ func orNil(err error, entries []chatctx.Entry) error {
 	return err
 }
 
-// follows checks that msg is the next entry of the chain after at.
+// settle waits a moment before a reader of a cluster tries again. A log that is not there at all was deleted by another node.
+func (s *Store) settle(ctx context.Context, m *session, try int) (gone bool, err error) {
+	last, err := s.last(ctx, m.name)
+	if err != nil {
+		return false, err
+	}
+	if last.seq == 0 {
+		m.reset()
+		return true, nil
+	}
+	select {
+	case <-time.After(time.Duration(try) * replicaPause):
+		return false, nil
+	case <-ctx.Done():
+		return false, unavailable("the conversation's store did not answer in time", ctx.Err())
+	}
+}
+
+// replicaPause is how long a replica is given to catch up before it is asked again.
+const replicaPause = 50 * time.Millisecond
+
+// reaches is how far the log goes at least, as this process knows.
+func (m *session) reaches(acknowledged uint64) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.shared {
+		return max(acknowledged, m.tail.n)
+	}
+	return acknowledged
+}
+
+// follows checks that msg is the next entry of the chain after at, or a fence behind it.
 func follows(at pos, msg message) error {
+	if msg.fence {
+		if msg.n != at.n || msg.h != at.h {
+			return damaged("the owner's entry behind entry %d does not belong there", at.n)
+		}
+		return nil
+	}
 	if msg.n != at.n+1 {
 		return damaged("entry %d follows entry %d", msg.n, at.n)
 	}
@@ -133,12 +182,18 @@ func (s *Store) Head(ctx context.Context, name string) (uint64, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	p, err := s.last(ctx, name)
+	if err == nil && s.cfg.clustered() { // Reads here go at least so far from now on, whichever replica answers
+		m := s.enter(name)
+		defer m.leave()
+		m.learn(p)
+	}
 	return p.n, err
 }
 
 // message is one stored entry.
 type message struct {
 	pos
+	fence   bool // no entry: see opOwner
 	payload []byte
 	entry   chatctx.Entry // zero when it was not wanted or does not parse
 }
@@ -160,8 +215,8 @@ func (s *Store) page(ctx context.Context, name string, from uint64, batch, bytes
 			if err != nil {
 				return damaged("the entry at %d does not read: %v", seq, err)
 			}
-			m := message{pos: p, payload: msg.Data}
-			if p.n > wanted && json.Unmarshal(msg.Data, &m.entry) != nil {
+			m := message{pos: p, payload: msg.Data, fence: msg.Header.Get(headerOp) == opOwner}
+			if p.n > wanted && !m.fence && json.Unmarshal(msg.Data, &m.entry) != nil {
 				m.entry = chatctx.Entry{}
 			}
 			got.messages = append(got.messages, m)

@@ -17,11 +17,12 @@ import (
 // chatctx.DefaultMaxImageBytes, or the ids that a truncate takes away.
 const maxMessage = 4 << 20
 
-// running is one life of the server inside and the connections to it. Each kind of call has a connection of its own, since the
+// running is one life of the server inside, or elsewhere, and the connections to it. Each kind of call has a connection of its own, since the
 // server answers a connection's calls one after the other: a long read must not hold an append up.
 type running struct {
-	srv                 *server.Server
-	write, read, images *nats.Conn
+	srv                       *server.Server // nil when the server is elsewhere
+	write, read, images, live *nats.Conn     // live: what other nodes write and say; nil with the server inside
+	stored                    *atomic.Uint64 // bytes, as of the last probe; nil with the server inside
 
 	// writable ends when appends cannot succeed, alive when the server goes away; calls under way end with them.
 	writable, alive       context.Context
@@ -30,6 +31,22 @@ type running struct {
 
 // errGone ends the calls that wait for a server that is being restarted.
 var errGone = errors.New("the store's server is being restarted")
+
+func newRunning() *running {
+	r := &running{}
+	r.writable, r.unwritable = context.WithCancelCause(context.Background())
+	r.alive, r.endOfLife = context.WithCancelCause(context.Background())
+	return r
+}
+
+func (r *running) conns() (open []*nats.Conn) {
+	for _, conn := range []*nats.Conn{r.write, r.read, r.images, r.live} {
+		if conn != nil {
+			open = append(open, conn)
+		}
+	}
+	return open
+}
 
 func startServer(dir string, sync bool, log *slog.Logger) (*running, error) {
 	if err := tameBlocks(dir, log); err != nil {
@@ -49,9 +66,8 @@ func startServer(dir string, sync bool, log *slog.Logger) (*running, error) {
 	}
 	srv.SetLoggerV2(serverLog{log, fatal}, false, false, false)
 	srv.Start()
-	r := &running{srv: srv}
-	r.writable, r.unwritable = context.WithCancelCause(context.Background())
-	r.alive, r.endOfLife = context.WithCancelCause(context.Background())
+	r := newRunning()
+	r.srv = srv
 	if !srv.ReadyForConnections(10*time.Second) || !srv.JetStreamEnabled() {
 		why := "it did not get ready"
 		if said := fatal.Load(); said != nil {
@@ -74,13 +90,13 @@ func startServer(dir string, sync bool, log *slog.Logger) (*running, error) {
 func (r *running) stop() {
 	r.unwritable(errGone)
 	r.endOfLife(errGone)
-	for _, conn := range []*nats.Conn{r.write, r.read, r.images} {
-		if conn != nil {
-			conn.Close()
-		}
+	for _, conn := range r.conns() {
+		conn.Close()
 	}
-	r.srv.Shutdown()
-	r.srv.WaitForShutdown()
+	if r.srv != nil {
+		r.srv.Shutdown()
+		r.srv.WaitForShutdown()
+	}
 }
 
 // health is nil while the server takes what it is given.
@@ -145,6 +161,9 @@ const (
 	codeWrongLast         = 10071
 	codeWrongLastInFlight = 10164
 	codeNoMessage         = 10037
+	codeNoPeers           = 10005
+	codeNoStorage         = 10047
+	codeNameInUse         = 10058
 )
 
 func hasCode(err error, codes ...int) bool {

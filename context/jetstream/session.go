@@ -14,6 +14,7 @@ import (
 type pos struct {
 	n, seq uint64
 	h      chain
+	term   uint64 // of the owner that wrote it; see Fence
 }
 
 // chain is the first half of a SHA-256 over all payloads of a session so far.
@@ -47,7 +48,8 @@ const (
 
 // session is what the Store remembers of a session so that it need not ask the server. All of it can be forgotten at any time.
 type session struct {
-	name string
+	name   string
+	shared bool // other processes may write to it
 
 	// turn has one place: who has put a token into it may append or delete.
 	turn chan struct{}
@@ -57,7 +59,8 @@ type session struct {
 	used   time.Time
 	tail   pos // the last entry, when known
 	known  bool
-	marks  []pos // every markEvery-th entry, from markEvery, without a gap
+	term   uint64 // this process writes as the owner of this term; 0 = it has never claimed the session
+	marks  []pos  // every markEvery-th entry, from markEvery, without a gap
 	recent []kept
 	bytes  int // of recent
 }
@@ -77,7 +80,7 @@ func (s *Store) enter(name string) *session {
 		if len(s.sessions) >= maxSessions {
 			s.forgetLocked(time.Time{}, 64)
 		}
-		m = &session{name: name, turn: make(chan struct{}, 1)}
+		m = &session{name: name, shared: s.cfg.clustered(), turn: make(chan struct{}, 1)}
 		s.sessions[name] = m
 	}
 	m.mu.Lock()
@@ -97,7 +100,7 @@ func (m *session) leave() {
 func (s *Store) forgetLocked(before time.Time, few int) {
 	for name, m := range s.sessions {
 		m.mu.Lock()
-		idle := m.users == 0 && (before.IsZero() || m.used.Before(before))
+		idle := m.users == 0 && m.term == 0 && (before.IsZero() || m.used.Before(before))
 		m.mu.Unlock()
 		if idle {
 			delete(s.sessions, name)
@@ -142,14 +145,14 @@ func (m *session) doubt() {
 func (m *session) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.tail, m.known, m.marks, m.recent, m.bytes = pos{}, false, nil, nil, 0
+	m.tail, m.known, m.marks, m.recent, m.bytes, m.term = pos{}, false, nil, nil, 0, 0
 }
 
-// learn takes what the server said of the tail. A tail that is known is at least as new.
+// learn takes what the server said of the tail. A tail that is known is at least as new, unless other processes write, too.
 func (m *session) learn(tail pos) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known || tail.n < m.tail.n {
+	if tail.n < m.tail.n || m.known && (!m.shared || tail.n == m.tail.n) {
 		return
 	}
 	if tail.n != m.tail.n {
@@ -158,7 +161,23 @@ func (m *session) learn(tail pos) {
 	m.tail, m.known = tail, true
 }
 
-// advance takes an entry that this process has just appended after the tail.
+// forgetLog forgets what is known of a session that another process has deleted.
+func (s *Store) forgetLog(name string) {
+	s.heads.forget(name)
+	s.mu.Lock()
+	m := s.sessions[name]
+	s.mu.Unlock()
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tail.n > 0 {
+		m.tail, m.known, m.marks, m.recent, m.bytes = pos{}, false, nil, nil, 0
+	}
+}
+
+// advance takes an entry that follows the tail: this process has just appended it, or another has.
 func (m *session) advance(tail pos, e chatctx.Entry, bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,7 +230,7 @@ func (m *session) newest(after uint64, limit int) (entries []chatctx.Entry, ok b
 		return nil, false
 	}
 	if after >= m.tail.n {
-		return nil, true
+		return nil, !m.shared
 	}
 	behind := m.tail.n - after
 	if behind > uint64(len(m.recent)) {

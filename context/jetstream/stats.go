@@ -16,6 +16,8 @@ type Stats struct {
 	Retries      Retries // of writes, by cause
 	ReadRetries  uint64
 	Full         uint64 // writes refused because the store had reached its bound
+	Fenced       uint64 // appends refused because another process owned the session by then
+	Gaps         uint64 // times that a follower's live entries had a gap, which it then read
 	Damaged      uint64 // holes, broken chains and spoiled images found
 	Swept        uint64 // sessions deleted because of their age
 	Restarts     uint64 // of the server inside
@@ -35,8 +37,8 @@ type Retries struct {
 }
 
 type counters struct {
-	appends, readRetries, full, damaged, swept atomic.Uint64
-	wrongLast, timeout, gone, other            atomic.Uint64
+	appends, readRetries, full, damaged, swept, fenced, gaps atomic.Uint64
+	wrongLast, timeout, gone, other                          atomic.Uint64
 }
 
 func (c *counters) retry(err error) {
@@ -63,6 +65,7 @@ func (s *Store) Stats() Stats {
 	c := &s.counters
 	st := Stats{
 		Appends: c.appends.Load(), ReadRetries: c.readRetries.Load(), Full: c.full.Load(), Damaged: c.damaged.Load(), Swept: c.swept.Load(),
+		Fenced: c.fenced.Load(), Gaps: c.gaps.Load(),
 		Retries:  Retries{c.wrongLast.Load(), c.timeout.Load(), c.gone.Load(), c.other.Load()},
 		Restarts: s.engine.restarts.Load(), Logs: s.heads.count(), LimitBytes: s.engine.bytes, FreeBytes: s.engine.free.Load(),
 		HeadsFailure: s.heads.failure(),
@@ -77,6 +80,9 @@ func (e *engine) storedBytes() uint64 {
 	e.mu.Unlock()
 	if r == nil {
 		return 0
+	}
+	if r.stored != nil {
+		return r.stored.Load()
 	}
 	info, err := r.srv.Jsz(nil)
 	if err != nil {

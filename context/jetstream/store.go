@@ -11,10 +11,10 @@ import (
 	chatctx "sightline/context"
 )
 
-// Store is a chatctx.Store and a chatctx.Directory on disk. It is safe for concurrent use.
+// Store is a chatctx.Store and a chatctx.Directory on disk, of this machine or of a cluster's. It is safe for concurrent use.
 type Store struct {
 	cfg        Config
-	lock       *os.File
+	lock       *os.File // nil with a cluster
 	engine     *engine
 	heads      *heads
 	partitions int
@@ -30,29 +30,21 @@ type Store struct {
 	closed  error
 }
 
-// Open takes the directory, starts the server inside and reads what is there. It fails when another process has the directory,
-// naming that one, and when what is there cannot be read.
+// Open takes the directory, starts the server inside and reads what is there; or it connects to the cluster. It fails when another
+// process has the directory, naming that one, when what is there cannot be read, and when the cluster is not fit for it.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the data directory: %w", err)
-	}
-	s := &Store{cfg: cfg, sessions: map[string]*session{}}
-	if s.lock, err = lockDir(cfg.Dir); err != nil {
-		return nil, err
-	}
-	var bad int
-	if s.heads, bad, err = openHeads(cfg.Dir); err != nil {
-		return nil, errors.Join(err, s.lock.Close())
-	}
-	if bad > 0 {
-		cfg.Log.Warn("the file of heads has records that do not read; the ends of so many logs cannot be checked", "records", bad)
+	s := &Store{cfg: cfg, sessions: map[string]*session{}, heads: newHeads()}
+	if !cfg.clustered() {
+		if err := s.openDir(); err != nil {
+			return nil, err
+		}
 	}
 	if s.engine, err = openEngine(ctx, cfg); err != nil {
-		return nil, errors.Join(err, s.heads.close(), s.lock.Close())
+		return nil, errors.Join(err, s.closeDir())
 	}
 	s.partitions = s.engine.partitions
 	running, stop := context.WithCancel(context.Background())
@@ -62,13 +54,38 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// openDir takes the directory and reads what is beside the server's own files.
+func (s *Store) openDir() (err error) {
+	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("the data directory: %w", err)
+	}
+	if s.lock, err = lockDir(s.cfg.Dir); err != nil {
+		return err
+	}
+	var bad int
+	if s.heads, bad, err = openHeads(s.cfg.Dir); err != nil {
+		return errors.Join(err, s.lock.Close())
+	}
+	if bad > 0 {
+		s.cfg.Log.Warn("the file of heads has records that do not read; the ends of so many logs cannot be checked", "records", bad)
+	}
+	return nil
+}
+
+func (s *Store) closeDir() error {
+	if s.lock == nil {
+		return nil
+	}
+	return errors.Join(s.heads.close(), s.lock.Close())
+}
+
 // Close ends what is under way, takes the server down and lets the directory go.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.stop()
 		s.engine.close()
 		s.tasks.Wait()
-		s.closed = errors.Join(s.heads.close(), s.lock.Close())
+		s.closed = s.closeDir()
 	})
 	return s.closed
 }
@@ -131,7 +148,9 @@ func (s *Store) keepHouse(ctx context.Context) {
 	ticker := time.NewTicker(forgetIdleEvery)
 	defer ticker.Stop()
 	for {
-		s.sweep(ctx, time.Now())
+		if !s.cfg.clustered() {
+			s.sweep(ctx, time.Now())
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -170,7 +189,12 @@ func (s *Store) sweep(ctx context.Context, now time.Time) {
 }
 
 // Logs gives the name of every session that has an entry or an image, sorted.
-func (s *Store) Logs(context.Context) ([]string, error) { return s.heads.sessions(time.Time{}), nil }
+func (s *Store) Logs(ctx context.Context) ([]string, error) {
+	if s.cfg.clustered() {
+		return s.listLogs(ctx)
+	}
+	return s.heads.sessions(time.Time{}), nil
+}
 
 var (
 	_ chatctx.Store     = (*Store)(nil)

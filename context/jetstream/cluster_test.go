@@ -1,0 +1,439 @@
+package jetstream
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	chatctx "sightline/context"
+	"sightline/context/storetest"
+)
+
+// brokers is a cluster of three nats-servers, in this process or one process each.
+type brokers struct {
+	t       *testing.T
+	configs []string
+	urls    []string
+	servers []*server.Server // nil where it is down, or a process
+	procs   []*exec.Cmd
+}
+
+// brokerConfig with this in its environment the test binary is a nats-server of that configuration.
+const brokerConfig = "SIGHTLINE_TEST_BROKER"
+
+// newBrokers writes the configurations of three servers, tagged as they should be.
+func newBrokers(t *testing.T, tag string) *brokers {
+	t.Helper()
+	dir := t.TempDir()
+	b := &brokers{t: t, servers: make([]*server.Server, 3), procs: make([]*exec.Cmd, 3)}
+	ports := freePorts(t, 6)
+	var routes []string
+	for i := range 3 {
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[3+i]))
+	}
+	for i := range 3 {
+		config := filepath.Join(dir, fmt.Sprint("broker", i, ".conf"))
+		text := fmt.Sprintf(`server_name: b%d
+listen: 127.0.0.1:%d
+max_payload: 4MB
+server_tags: [%q]
+jetstream { store_dir: %q, sync_interval: always, max_file: 8GB, max_mem: 64MB }
+cluster { name: test, listen: 127.0.0.1:%d, routes: [%s] }
+`, i, ports[i], tag, filepath.Join(dir, fmt.Sprint("b", i)), ports[3+i], strings.Join(routes, ", "))
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.configs = append(b.configs, config)
+		b.urls = append(b.urls, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
+	}
+	t.Cleanup(func() {
+		for i := range 3 {
+			b.down(i)
+		}
+	})
+	return b
+}
+
+// freePorts gives ports that nobody listened on a moment ago.
+func freePorts(t *testing.T, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+func (b *brokers) url() string { return strings.Join(b.urls, ",") }
+
+// up starts a server inside this process.
+func (b *brokers) up(i int) {
+	b.t.Helper()
+	srv, err := startBroker(b.configs[i])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.servers[i] = srv
+}
+
+func startBroker(config string) (*server.Server, error) {
+	o, err := server.ProcessConfigFile(config)
+	if err != nil {
+		return nil, err
+	}
+	o.NoSigs, o.NoLog = true, true
+	srv, err := server.NewServer(o)
+	if err != nil {
+		return nil, err
+	}
+	srv.Start()
+	return srv, nil
+}
+
+// spawn starts a server as a process.
+func (b *brokers) spawn(i int) {
+	b.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), brokerConfig+"="+b.configs[i])
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.procs[i] = cmd
+}
+
+func (b *brokers) signal(i int, sig syscall.Signal) {
+	b.t.Helper()
+	if err := b.procs[i].Process.Signal(sig); err != nil {
+		b.t.Fatal(err)
+	}
+	if sig == syscall.SIGKILL || sig == syscall.SIGTERM {
+		_ = b.procs[i].Wait()
+		b.procs[i] = nil
+	}
+}
+
+func (b *brokers) down(i int) {
+	if srv := b.servers[i]; srv != nil {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		b.servers[i] = nil
+	}
+	if cmd := b.procs[i]; cmd != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		b.procs[i] = nil
+	}
+}
+
+// ready waits until the cluster has a leader that answers.
+func (b *brokers) ready() *brokers {
+	b.t.Helper()
+	until(b.t, 30*time.Second, "the cluster to have a leader", func() bool {
+		conn, err := nats.Connect(b.url(), nats.Timeout(time.Second))
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		answer, err := conn.Request("$JS.API.INFO", nil, time.Second)
+		return err == nil && !bytes.Contains(answer.Data, []byte(`"error"`))
+	})
+	return b
+}
+
+// inProcess is three servers in this process.
+func inProcess(t *testing.T) *brokers {
+	b := newBrokers(t, syncTag)
+	for i := range 3 {
+		b.up(i)
+	}
+	return b.ready()
+}
+
+// processes is three servers in processes of their own.
+func processes(t *testing.T) *brokers {
+	b := newBrokers(t, syncTag)
+	for i := range 3 {
+		b.spawn(i)
+	}
+	return b.ready()
+}
+
+func (b *brokers) config() Config {
+	return Config{External: External{URL: b.url()}, MaxStoreBytes: 256 << 20, Partitions: 2}
+}
+
+func (b *brokers) open() *Store {
+	b.t.Helper()
+	return openCluster(b.t, b.config())
+}
+
+func openCluster(t *testing.T, cfg Config) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// empty deletes all that the store has, so that one cluster serves every part of a suite.
+func empty(t *testing.T, s *Store) {
+	t.Helper()
+	for _, stream := range s.engine.streams() {
+		r, _, err := s.engine.writer(t.Context())
+		if err == nil {
+			err = r.api(t.Context(), "STREAM.PURGE."+stream, struct{}{}, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCluster: the suites of a store and of a directory, on three servers in this process.
+func TestCluster(t *testing.T) {
+	b := inProcess(t)
+	fresh := func(t *testing.T) *Store {
+		s := openCluster(t, b.config())
+		empty(t, s)
+		return s
+	}
+	storetest.Test(t, func(t *testing.T) chatctx.Store { return fresh(t) })
+	t.Run("reopened", func(t *testing.T) {
+		var of string
+		storetest.TestReopen(t, func(t *testing.T, dir string) chatctx.Store {
+			if dir == of {
+				return openCluster(t, b.config())
+			}
+			of = dir
+			return fresh(t)
+		}, closeStore)
+	})
+	t.Run("directory", func(t *testing.T) {
+		storetest.TestDirectory(t, func(t *testing.T) (chatctx.Directory, func() chatctx.Directory) {
+			return fresh(t), func() chatctx.Directory { return openCluster(t, b.config()) }
+		})
+	})
+	t.Run("shared", func(t *testing.T) {
+		storetest.TestShared(t, func(t *testing.T) (one, other chatctx.Store) { return fresh(t), b.open() })
+	})
+	t.Run("logs", func(t *testing.T) { testClusterLogs(t, fresh(t), b.open()) })
+	t.Run("fence", func(t *testing.T) { testFence(t, fresh(t), b.open()) })
+	t.Run("watch", func(t *testing.T) { testWatch(t, fresh(t), b.open()) })
+	t.Run("never shrinks", func(t *testing.T) { testClusterNeverShrinks(t, b) })
+}
+
+func testClusterLogs(t *testing.T, one, other *Store) {
+	appendN(t, one, "a", 1, 3)
+	if err := other.PutBlob(t.Context(), "b", sumOf([]byte("x")), chatctx.Blob{MIME: "image/png", Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if logs, err := other.Logs(t.Context()); err != nil || fmt.Sprint(logs) != "[a b]" {
+		t.Errorf("Logs: %v, %v", logs, err)
+	}
+	if err := one.Health(); err != nil {
+		t.Errorf("Health: %v", err)
+	}
+}
+
+// testClusterNeverShrinks: a gateway that is told less than the cluster has leaves it as it is.
+func testClusterNeverShrinks(t *testing.T, b *brokers) {
+	cfg := b.config()
+	cfg.MaxStoreBytes, cfg.Partitions, cfg.External.Replicas = MinStoreBytes, 5, 1
+	s := openCluster(t, cfg)
+	if s.partitions != 2 {
+		t.Errorf("%d partitions, want the 2 it was made with", s.partitions)
+	}
+	for _, stream := range s.engine.streams() {
+		var info struct {
+			Config struct {
+				MaxBytes int64 `json:"max_bytes"`
+				Replicas int   `json:"num_replicas"`
+			} `json:"config"`
+		}
+		r, err := s.engine.reader(t.Context())
+		if err == nil {
+			err = r.api(t.Context(), "STREAM.INFO."+stream, struct{}{}, &info)
+		}
+		if err != nil || info.Config.MaxBytes < 16<<20 || info.Config.Replicas != 3 {
+			t.Errorf("%s: %+v, %v", stream, info.Config, err)
+		}
+	}
+}
+
+// TestClusterUnfit: servers that do not say that they sync, that stand alone, or that are not there, are refused in a sentence.
+func TestClusterUnfit(t *testing.T) {
+	b := newBrokers(t, "sync:never")
+	for i := range 3 {
+		b.up(i)
+	}
+	b.ready()
+	refused := func(cfg Config, want string) {
+		t.Helper()
+		s, err := Open(t.Context(), cfg)
+		if err == nil {
+			_ = s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Open: %v, want one that says %q", err, want)
+		}
+	}
+	refused(b.config(), `server_tags: ["sync:always"]`)
+	unsafe := b.config()
+	unsafe.UnsafeSync = true
+	appendN(t, openCluster(t, unsafe), "a", 1, 2)
+	refused(b.config(), "without asking for servers that are tagged sync:always")
+	alone, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, SyncAlways: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone.Start()
+	defer alone.WaitForShutdown()
+	defer alone.Shutdown()
+	one := Config{External: External{URL: alone.ClientURL(), Replicas: 1}, MaxStoreBytes: 64 << 20, Partitions: 1}
+	refused(one, "stands alone")
+	one.UnsafeSync = true
+	appendN(t, openCluster(t, one), "a", 1, 2)
+	refused(Config{External: External{URL: fmt.Sprintf("nats://127.0.0.1:%d", freePorts(t, 1)[0])}}, "the store's cluster at nats://")
+	refused(Config{External: External{URL: b.url(), Replicas: 2}}, "allowed are 1, 3 and 5")
+	refused(Config{Dir: t.TempDir(), External: External{URL: b.url()}}, "either Dir or External.URL")
+}
+
+// TestVersions: what is older than the server that was measured is refused.
+func TestVersions(t *testing.T) {
+	for version, ok := range map[string]bool{
+		"2.15.2": true, "2.15.10": true, "2.16.0-RC.1": true, "3.0.0": true, "2.15.1": false, "2.9.30": false, "1.99.99": false, "": false, "x": false, "2.15": false,
+	} {
+		if err := checkVersion(version); (err == nil) != ok {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}
+
+// testFence (G5 of the engine's page: one owner): from the fence on, who wrote under a lower term is refused, and what he wrote
+// before stays. Readers see entries only.
+func testFence(t *testing.T, one, other *Store) {
+	ctx := t.Context()
+	if err := one.Fence(ctx, "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	appendN(t, one, "a", 1, 5)
+	if err := other.Fence(ctx, "a", 2); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := one.Append(ctx, "a", entry(6, "from the old owner")); !isUnavailable(err) || !isFenced(err) {
+			t.Errorf("Append under a term that is over: %v", err)
+		}
+	}
+	appendN(t, other, "a", 6, 9)
+	if err := one.Append(ctx, "a", entry(10, "from the old owner")); !isFenced(err) {
+		t.Errorf("Append under a term that is over: %v", err)
+	}
+	if err := one.Fence(ctx, "a", 1); !isFenced(err) {
+		t.Errorf("Fence of a term that is over: %v", err)
+	}
+	if err := other.Fence(ctx, "a", 2); err != nil {
+		t.Errorf("Fence of one's own term again: %v", err)
+	}
+	for name, s := range map[string]*Store{"the old owner": one, "the owner": other} {
+		all, err := readAll(t, s, "a")
+		if err != nil || len(all) != 9 {
+			t.Errorf("%s reads %d entries, %v; want 9", name, len(all), err)
+		}
+		if head, err := s.Head(ctx, "a"); err != nil || head != 9 {
+			t.Errorf("%s: head %d, %v", name, head, err)
+		}
+	}
+	if one.Stats().Fenced == 0 {
+		t.Error("nothing was counted")
+	}
+	if err := one.Fence(ctx, "a", 7); err != nil { // and back again
+		t.Error(err)
+	}
+	appendN(t, one, "a", 10, 12)
+	if err := other.Append(ctx, "a", entry(13, "late")); !isFenced(err) {
+		t.Errorf("the owner in between: %v", err)
+	}
+}
+
+func isFenced(err error) bool { return err != nil && strings.Contains(err.Error(), ErrFenced.Error()) }
+
+// testWatch: another process learns of what is written, and reads it without asking.
+func testWatch(t *testing.T, one, other *Store) {
+	appendN(t, one, "a", 1, 3)
+	if all, err := readAll(t, other, "a"); err != nil || len(all) != 3 {
+		t.Fatal(len(all), err)
+	}
+	seen := make(chan uint64, 100)
+	stop, err := other.Watch(t.Context(), "a", func(seq uint64) { seen <- seq })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := other.engine.reader(t.Context())
+	if err == nil {
+		err = r.live.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendN(t, one, "a", 4, 20)
+	for want := uint64(4); want <= 20; want++ {
+		select {
+		case got := <-seen:
+			if got != want {
+				t.Fatalf("told of %d, want %d", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("not told of %d", want)
+		}
+	}
+	if got, ok := other.enter("a").newest(3, 100); !ok || len(got) != 17 {
+		t.Errorf("%d entries in memory, %v; want the 17 that were told of", len(got), ok)
+	}
+	stop()
+	stop()
+	appendN(t, one, "a", 21, 22)
+	if head, err := other.Head(t.Context(), "a"); err != nil || head != 22 {
+		t.Errorf("head %d, %v", head, err)
+	}
+	if all, err := readAll(t, other, "a"); err != nil || len(all) != 22 {
+		t.Errorf("%d entries, %v", len(all), err)
+	}
+	if len(seen) > 0 {
+		t.Error("told after stop")
+	}
+}
+
+// beBroker is a nats-server until it is told to stop.
+func beBroker(config string) {
+	srv, err := startBroker(config)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	<-stop
+	srv.Shutdown()
+	srv.WaitForShutdown()
+	os.Exit(0)
+}
