@@ -29,6 +29,8 @@ type InTrack struct {
 	SSRC      uint32
 	ClockRate uint32
 
+	PayloadType uint8
+
 	pc       *webrtc.PeerConnection
 	track    *webrtc.TrackRemote
 	receiver *webrtc.RTPReceiver
@@ -49,7 +51,7 @@ func newInTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote, receiver *
 	_, name, _ := strings.Cut(codec.MimeType, "/")
 	t := &InTrack{
 		Kind: track.Kind().String(), Codec: name, RID: track.RID(),
-		SSRC: uint32(track.SSRC()), ClockRate: codec.ClockRate,
+		SSRC: uint32(track.SSRC()), ClockRate: codec.ClockRate, PayloadType: uint8(track.PayloadType()),
 		pc: pc, track: track, receiver: receiver, own: own, wantsPLI: true,
 	}
 	for _, e := range receiver.GetParameters().HeaderExtensions {
