@@ -19,7 +19,7 @@ import (
 	"sightline/context/logfile"
 )
 
-// logTool is `sightline log`: it works on the data directory of a gateway that is not running.
+// logTool is `sightline log`: it works on the data directory of a gateway that is not running, or on a cluster.
 type logTool struct {
 	args           []string
 	getenv         func(string) string
@@ -27,13 +27,13 @@ type logTool struct {
 	stdout, stderr io.Writer
 }
 
-const logUsage = `usage: sightline log COMMAND [--data-dir DIR] ...
+const logUsage = `usage: sightline log COMMAND [--data-dir DIR | --nats-url ADDRESSES] ...
 
   verify [SESSION...]   read conversations with their images and say where they are not sound; all of them when none is named
   export [SESSION...]   write conversations as JSON Lines to standard output, or to --out FILE
   import FILE|-         store the conversations of such a file; those that are there already are compared and left as they are
 
-The gateway must not be running on the directory. A SESSION is named by its id, or by the key of its log.
+The gateway must not be running on the directory; with --nats-url it works on a cluster, beside its gateways. A SESSION is named by its id, or by the key of its log.
 `
 
 func (p program) log(args []string) int {
@@ -76,6 +76,8 @@ func (t logTool) withStore(name string, command func(context.Context, *jetstream
 	flags.SetOutput(t.stdout)
 	home, noHome := stateDir(t.getenv)
 	dir := flags.String("data-dir", cmp.Or(t.getenv("SIGHTLINE_DATA_DIR"), home), "`folder` of the conversations")
+	var cluster natsSettings
+	cluster.flags(flags)
 	var out string
 	if name == "export" {
 		flags.StringVar(&out, "out", "-", "`file` to write, - = standard output")
@@ -93,18 +95,25 @@ func (t logTool) withStore(name string, command func(context.Context, *jetstream
 	if name == "import" && flags.NArg() != 1 {
 		return misuse("name one file, or - for standard input")
 	}
-	if *dir == "" {
-		return usageError{noHome}
-	}
-	if _, err := os.Stat(*dir); err != nil && name != "import" {
-		return misuse("%s: there are no conversations: --data-dir names the folder of the gateway's", *dir)
-	}
 	var bound int64 // of a store that is made; one that is there is never made smaller, and a tool does not make it larger
-	if _, err := os.Stat(filepath.Join(*dir, "jetstream")); err == nil {
-		bound = jetstream.MinStoreBytes
+	switch {
+	case cluster.url != "":
+		*dir = ""
+	case *dir == "":
+		return usageError{noHome}
+	default:
+		if _, err := os.Stat(*dir); err != nil && name != "import" {
+			return misuse("%s: there are no conversations: --data-dir names the folder of the gateway's", *dir)
+		}
+		if _, err := os.Stat(filepath.Join(*dir, "jetstream")); err == nil {
+			bound = jetstream.MinStoreBytes
+		}
+	}
+	if err := cluster.check(*dir); err != nil {
+		return usageError{err}
 	}
 	store, err := jetstream.Open(context.Background(), jetstream.Config{
-		Dir: *dir, MaxStoreBytes: bound, MaxAge: 100 * 365 * 24 * time.Hour, // a tool deletes nothing because of its age
+		Dir: *dir, External: cluster.external(), UnsafeSync: cluster.unsafeSync, MaxStoreBytes: bound, MaxAge: 100 * 365 * 24 * time.Hour, // a tool deletes nothing because of its age
 		Log: slog.New(slog.NewTextHandler(t.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

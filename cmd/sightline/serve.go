@@ -39,7 +39,7 @@ func (p program) serveUntilSignal(s *settings) error {
 	if err != nil {
 		return err
 	}
-	kept, err := openStorage(s.dataDir, log)
+	kept, err := openStorage(s, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"sightline/context/jetstream"
 	"sightline/gateway"
 )
 
@@ -22,6 +23,8 @@ import (
 type settings struct {
 	listen       string
 	dataDir      string
+	nats         natsSettings
+	storeBytes   int64
 	udpPort      int
 	tcpPort      int
 	publicIPs    list
@@ -59,6 +62,8 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", gateway.DefaultListen, "`address` of HTTP, host:port; anything but loopback needs --insecure")
 	f.StringVar(&s.dataDir, "data-dir", "", "`folder` of the conversations, or \"memory\" to keep them in memory only (default: sightline in the XDG state directory)")
+	s.nats.flags(f)
+	f.Int64Var(&s.storeBytes, "store-bytes", 0, "`bytes` that conversations may take, 0 = four fifths of the free disk, or 8 GiB in a cluster; never less than they were given before")
 	f.IntVar(&s.udpPort, "udp-port", 0, "UDP `port` of all media, 0 = any free one")
 	f.IntVar(&s.tcpPort, "tcp-port", 0, "ICE-TCP `port` for publishers behind firewalls that block UDP, 0 = any free one, -1 = off")
 	f.Var(&s.publicIPs, "public-ip", "public `address` to tell publishers in place of this machine's own (1:1 NAT); repeatable")
@@ -115,7 +120,7 @@ func parseSettings(args []string, getenv func(string) string, out io.Writer) (*s
 	if err == nil && s.config != "" {
 		err = s.readFile(f, given)
 	}
-	if err == nil && s.dataDir == "" {
+	if err == nil && s.dataDir == "" && s.nats.url == "" {
 		s.dataDir, err = stateDir(getenv)
 	}
 	if err == nil {
@@ -156,6 +161,12 @@ func (s *settings) readFile(f *flag.FlagSet, given map[string]bool) error {
 }
 
 func (s *settings) check() error {
+	if err := s.nats.check(s.dataDir); err != nil {
+		return err
+	}
+	if s.storeBytes != 0 && s.storeBytes < jetstream.MinStoreBytes {
+		return fmt.Errorf("--store-bytes %d: allowed are 0, and %d or more", s.storeBytes, jetstream.MinStoreBytes)
+	}
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: allowed are text and json", s.logFormat)
 	}

@@ -27,15 +27,17 @@ type storage struct {
 	health func() error // nil: always well
 }
 
-// openStorage opens the store on disk, or one in memory.
-func openStorage(dataDir string, log *slog.Logger) (storage, error) {
-	if dataDir == inMemory {
+// openStorage opens the store on disk, in a cluster, or one in memory.
+func openStorage(s *settings, log *slog.Logger) (storage, error) {
+	if s.dataDir == inMemory {
 		log.Warn("conversations are kept in memory and end with this process")
 		return storage{Store: chatctx.NewMemStore(), Directory: &chatctx.MemDirectory{}}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	store, err := jetstream.Open(ctx, jetstream.Config{Dir: dataDir, Log: log})
+	store, err := jetstream.Open(ctx, jetstream.Config{
+		Dir: s.dataDir, External: s.nats.external(), UnsafeSync: s.nats.unsafeSync, MaxStoreBytes: s.storeBytes, Log: log,
+	})
 	if err != nil {
 		return storage{}, err
 	}
