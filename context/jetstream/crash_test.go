@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	if config := os.Getenv(brokerConfig); config != "" {
 		beBroker(config)
 	}
+	if url := os.Getenv(ownerURL); url != "" {
+		beOwner(url)
+	}
 	os.Exit(m.Run())
 }
 
