@@ -5,15 +5,17 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"sightline/context/internal/idtable"
 )
 
 // ChatContext is the conversation as the fold of a log's entries: pure and deterministic, so that every replica that has
 // applied the same entries is equal. It is not safe for concurrent use; Clone one per reader.
 type ChatContext struct {
 	seq   uint64
-	last  uint64            // place given last
-	nodes []node            // in order of place
-	index map[string]uint64 // item id → place
+	last  uint64         // place given last
+	nodes []node         // in order of place
+	index *idtable.Table // item id → place
 
 	unnamed map[string]struct{} // item ids made for authors who gave none: the seeds' formats show none either; nil when none
 }
@@ -35,7 +37,7 @@ const placeGap = 1 << 32
 const noTime = -62135596800000
 
 // New makes an empty ChatContext.
-func New() *ChatContext { return &ChatContext{index: map[string]uint64{}} }
+func New() *ChatContext { return &ChatContext{index: idtable.New()} }
 
 // Seq is the last entry applied; 0 when none.
 func (c *ChatContext) Seq() uint64 { return c.seq }
@@ -62,17 +64,28 @@ func (c *ChatContext) Item(id string) (Item, bool) {
 }
 
 // find gives where in nodes an item is.
-func (c *ChatContext) find(id string) (int, bool) {
-	place, ok := c.index[id]
-	if !ok {
-		return 0, false
-	}
-	return slices.BinarySearchFunc(c.nodes, place, func(n node, place uint64) int { return cmp.Compare(n.place, place) })
+func (c *ChatContext) find(id string) (at int, ok bool) { return c.findHash(id, c.index.Hash(id)) }
+
+func (c *ChatContext) findHash(id string, hash uint64) (at int, ok bool) {
+	_, ok = c.index.Find(hash, func(place uint64) bool {
+		at, _ = slices.BinarySearchFunc(c.nodes, place, func(n node, place uint64) int { return cmp.Compare(n.place, place) })
+		return c.nodes[at].item.ItemID() == id
+	})
+	return at, ok
+}
+
+// has reports whether an item is there.
+func (c *ChatContext) has(id string) bool {
+	_, ok := c.find(id)
+	return ok
 }
 
 func (c *ChatContext) add(item Item, seq uint64, at int64) {
 	c.last += placeGap
-	c.index[item.ItemID()] = c.last
+	c.index.Put(c.index.Hash(item.ItemID()), c.last)
+	if len(c.nodes) == cap(c.nodes) { // doubled, also when large: a quarter more would copy each node five times
+		c.nodes = slices.Grow(c.nodes, max(len(c.nodes), 8))
+	}
 	c.nodes = append(c.nodes, node{item: item, place: c.last, added: seq, modified: seq, at: at})
 }
 
@@ -91,7 +104,7 @@ func (c *ChatContext) insert(i int, item Item, seq uint64, at int64) {
 		before = uint64(i) * placeGap
 	}
 	place := before + (c.nodes[i].place-before)/2
-	c.index[item.ItemID()] = place
+	c.index.Put(c.index.Hash(item.ItemID()), place)
 	c.nodes = slices.Insert(c.nodes, i, node{item: item, place: place, added: seq, modified: seq, at: at})
 }
 
@@ -101,8 +114,8 @@ func (c *ChatContext) spread() {
 	for i := range c.nodes {
 		c.last += placeGap
 		c.nodes[i].place = c.last
-		c.index[c.nodes[i].item.ItemID()] = c.last
 	}
+	c.indexed()
 }
 
 // Placed says when an item was added: the seq of its append, and the time. The time is zero and the seq the snapshot's for an
@@ -128,14 +141,14 @@ func (c *ChatContext) ItemsFrom(from uint64) Items {
 
 // Clone is an independent copy that shares the immutable items.
 func (c *ChatContext) Clone() *ChatContext {
-	return (&ChatContext{seq: c.seq, last: c.last, nodes: slices.Clone(c.nodes), unnamed: maps.Clone(c.unnamed)}).indexed()
+	return &ChatContext{seq: c.seq, last: c.last, nodes: slices.Clone(c.nodes), index: c.index.Clone(), unnamed: maps.Clone(c.unnamed)}
 }
 
 // indexed makes the index of nodes.
 func (c *ChatContext) indexed() *ChatContext {
-	c.index = make(map[string]uint64, len(c.nodes))
+	c.index = idtable.New()
 	for _, n := range c.nodes {
-		c.index[n.item.ItemID()] = n.place
+		c.index.Put(c.index.Hash(n.item.ItemID()), n.place)
 	}
 	return c
 }
@@ -150,7 +163,7 @@ func FromSnapshot(s Snapshot) (*ChatContext, error) {
 	c.seq = s.Seq
 	for i, item := range s.Items {
 		id := item.ItemID()
-		if _, taken := c.index[id]; taken || id == "" {
+		if id == "" || c.has(id) {
 			return nil, fail(InvalidArgument, "snapshot.items", "snapshot item %d has the id %q: ids are not empty and occur once", i, id)
 		}
 		c.add(item, s.Seq, noTime)
@@ -177,22 +190,9 @@ func (c *ChatContext) apply(e *Entry) error {
 	}
 	switch e.Op {
 	case OpAppend:
-		if e.Item == nil {
-			return fail(LogDamaged, "item", "append entry %d has no item", e.Seq)
+		if err := c.applyAppend(e); err != nil {
+			return err
 		}
-		id := e.Item.ItemID()
-		if _, taken := c.index[id]; taken || id == "" {
-			return fail(LogDamaged, "item", "entry %d appends item %q: an id is not empty and is not given twice", e.Seq, id)
-		}
-		if e.After == "" {
-			c.add(e.Item, e.Seq, e.At.UnixMilli())
-			break
-		}
-		i, ok := c.find(e.After)
-		if !ok {
-			return fail(LogDamaged, "after_item_id", "entry %d appends after item %q, which is not there", e.Seq, e.After)
-		}
-		c.insert(i+1, e.Item, e.Seq, e.At.UnixMilli())
 	case OpUpdate:
 		i, ok := c.find(e.ItemID)
 		if !ok {
@@ -204,17 +204,17 @@ func (c *ChatContext) apply(e *Entry) error {
 		c.nodes[i].item = e.Item
 		c.nodes[i].modified = e.Seq
 	case OpRemove:
-		if _, ok := c.index[e.ItemID]; !ok {
+		i, ok := c.find(e.ItemID)
+		if !ok {
 			return fail(LogDamaged, "item_id", "entry %d removes item %q, which is not there", e.Seq, e.ItemID)
 		}
-		c.remove(e.ItemID)
+		c.removeAt([]int{i})
 	case OpTruncate:
-		for _, id := range e.Removed {
-			if _, ok := c.index[id]; !ok {
-				return fail(LogDamaged, "removed", "entry %d removes item %q, which is not there", e.Seq, id)
-			}
+		gone, err := c.removal(e)
+		if err != nil {
+			return err
 		}
-		c.remove(e.Removed...)
+		c.removeAt(gone)
 	default:
 		return fail(LogDamaged, "op", "entry %d has the unknown op %q", e.Seq, e.Op)
 	}
@@ -222,18 +222,75 @@ func (c *ChatContext) apply(e *Entry) error {
 	return nil
 }
 
-func (c *ChatContext) remove(ids ...string) {
-	if len(ids) == 1 {
-		i, _ := c.find(ids[0])
-		c.nodes = slices.Delete(c.nodes, i, i+1)
-		delete(c.index, ids[0])
+// applyAppend adds an item and removes what it stands for.
+func (c *ChatContext) applyAppend(e *Entry) error {
+	if e.Item == nil {
+		return fail(LogDamaged, "item", "append entry %d has no item", e.Seq)
+	}
+	if id := e.Item.ItemID(); id == "" || c.has(id) {
+		return fail(LogDamaged, "item", "entry %d appends item %q: an id is not empty and is not given twice", e.Seq, id)
+	}
+	i := len(c.nodes)
+	if e.After != "" {
+		after, ok := c.find(e.After)
+		if !ok {
+			return fail(LogDamaged, "after_item_id", "entry %d appends after item %q, which is not there", e.Seq, e.After)
+		}
+		i = after + 1
+	}
+	if len(e.Removed) > 0 {
+		gone, err := c.removal(e)
+		if err != nil {
+			return err
+		}
+		before, _ := slices.BinarySearch(gone, i) // After may be among them: the item stands where it stood
+		c.removeAt(gone)
+		i -= before
+	}
+	c.insert(i, e.Item, e.Seq, e.At.UnixMilli())
+	return nil
+}
+
+// removal gives where in nodes what an entry removes is, rising.
+func (c *ChatContext) removal(e *Entry) ([]int, error) {
+	gone := make([]int, len(e.Removed))
+	for n, id := range e.Removed {
+		i, ok := c.find(id)
+		if !ok {
+			return nil, fail(LogDamaged, "removed", "entry %d removes item %q, which is not there", e.Seq, id)
+		}
+		gone[n] = i
+	}
+	slices.Sort(gone)
+	for n := 1; n < len(gone); n++ {
+		if gone[n] == gone[n-1] {
+			return nil, fail(LogDamaged, "removed", "entry %d removes item %q twice", e.Seq, c.nodes[gone[n]].item.ItemID())
+		}
+	}
+	return gone, nil
+}
+
+// removeAt takes the nodes at the indices given away, which rise.
+func (c *ChatContext) removeAt(gone []int) {
+	if len(gone) == 0 {
 		return
 	}
-	for _, id := range ids {
-		delete(c.index, id)
+	for _, i := range gone {
+		c.index.Delete(c.index.Hash(c.nodes[i].item.ItemID()), c.nodes[i].place)
 	}
-	c.nodes = slices.DeleteFunc(c.nodes, func(n node) bool {
-		_, kept := c.index[n.item.ItemID()]
-		return !kept
-	})
+	first := gone[0]
+	if gone[len(gone)-1]-first == len(gone)-1 {
+		c.nodes = slices.Delete(c.nodes, first, first+len(gone))
+		return
+	}
+	kept := c.nodes[:first]
+	for i := first; i < len(c.nodes); i++ {
+		if len(gone) > 0 && gone[0] == i {
+			gone = gone[1:]
+			continue
+		}
+		kept = append(kept, c.nodes[i])
+	}
+	clear(c.nodes[len(kept):])
+	c.nodes = kept
 }

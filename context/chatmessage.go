@@ -240,7 +240,7 @@ func NewFromContextMessages(data []byte) (c *ChatContext, warnings []string, err
 	}
 	c, now := New(), time.Now()
 	for n, item := range items {
-		if _, taken := c.index[item.ItemID()]; taken {
+		if c.has(item.ItemID()) {
 			warnings = append(warnings, "items["+strconv.Itoa(n)+"]: the id "+clip(item.ItemID())+" is taken: left out")
 			item = item.withID("")
 		}

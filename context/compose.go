@@ -51,7 +51,7 @@ func (c *ChatContext) push(item Item, at time.Time, after string) error {
 	if err := checkTexts(item, maxInt); err != nil {
 		return err
 	}
-	if _, taken := c.index[item.ItemID()]; taken {
+	if c.has(item.ItemID()) {
 		return fail(DuplicateID, "id", "the id %s is taken", item.ItemID())
 	}
 	unnamed := item.ItemID() == ""

@@ -3,6 +3,8 @@ package chatctx
 import (
 	"slices"
 	"strings"
+
+	"sightline/context/internal/idtable"
 )
 
 // CopyOptions say what Copy leaves out; the zero value leaves out nothing.
@@ -77,14 +79,14 @@ func (o *CopyOptions) keepsTool(name string) bool {
 
 // pick makes a ChatContext of some of the nodes, in the order given. They keep what Placed tells of them.
 func (c *ChatContext) pick(which []int) *ChatContext {
-	p := &ChatContext{seq: c.seq, nodes: make([]node, 0, len(which)), index: make(map[string]uint64, len(which))}
+	p := &ChatContext{seq: c.seq, nodes: make([]node, 0, len(which)), index: idtable.New()}
 	for _, i := range which {
 		n := c.nodes[i]
 		p.last += placeGap
 		n.place = p.last
 		id := n.item.ItemID()
 		p.nodes = append(p.nodes, n)
-		p.index[id] = n.place
+		p.index.Put(p.index.Hash(id), n.place)
 		if _, hidden := c.unnamed[id]; hidden {
 			p.hideID(id)
 		}

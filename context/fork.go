@@ -119,7 +119,7 @@ func (c *ChatContext) planMerge(child *ChatContext, agentID string) []mergeStep 
 		if item == nil || !known.admits(item) {
 			continue
 		}
-		if _, there := c.index[item.ItemID()]; there {
+		if c.has(item.ItemID()) {
 			continue
 		}
 		if i == 0 && len(c.nodes) > 0 {
@@ -208,7 +208,7 @@ func (c *ChatContext) MergeResult(child *ChatContext, agentID string) (result Ch
 		if !is || m.Role != RoleAssistant {
 			continue
 		}
-		if _, there := c.index[m.ID]; there {
+		if c.has(m.ID) {
 			return ChatMessage{}, false
 		}
 		named := *m

@@ -39,9 +39,8 @@ type Log struct {
 	// mu guards what follows and is never held over I/O. Only the holder of turn writes, so that the holder reads without mu.
 	mu      sync.RWMutex
 	chat    *ChatContext
-	answers map[string]answer   // op_id → first answer, for the session's life
+	answers answers
 	warned  map[string][]string // op_id → the warnings of the first answer, of the few that have some
-	removed map[string]struct{} // item ids that were given and are no more
 	calls   map[string]callState
 
 	head      atomic.Uint64           // chat.seq, for followers
@@ -51,12 +50,6 @@ type Log struct {
 	stored sync.Map // SHA-256 → nothing, of images that the store is known to have
 
 	closed chan struct{}
-}
-
-// answer is what is kept of an operation's Ack.
-type answer struct {
-	seq    uint64
-	itemID string
 }
 
 // callState is what the log has of one call_id (G4).
@@ -82,7 +75,7 @@ func OpenLog(ctx context.Context, cfg LogConfig) (*Log, error) {
 	}
 	l := &Log{
 		cfg: cfg, turn: make(chan struct{}, 1), chat: New(), closed: make(chan struct{}),
-		answers: map[string]answer{}, warned: map[string][]string{}, removed: map[string]struct{}{}, calls: map[string]callState{},
+		answers: newAnswers(), warned: map[string][]string{}, calls: map[string]callState{},
 	}
 	if err := l.catchUp(ctx); err != nil {
 		return nil, err
@@ -101,7 +94,7 @@ func (l *Log) catchUp(ctx context.Context) error {
 			return nil
 		}
 		for i := range entries {
-			if _, err := l.commit(&entries[i], nil); err != nil {
+			if err := l.commit(&entries[i], nil); err != nil {
 				return err
 			}
 		}
@@ -190,8 +183,10 @@ func (l *Log) write(ctx context.Context, from Origin, op Op, warnings []string, 
 		}
 		err = l.cfg.Store.Append(ctx, l.cfg.Session, entry)
 		if err == nil {
-			a, err := l.commit(&entry, warnings)
-			return Ack{Seq: a.seq, ItemID: a.itemID, Warnings: warnings}, err
+			if err := l.commit(&entry, warnings); err != nil {
+				return Ack{}, err
+			}
+			return Ack{Seq: entry.Seq, ItemID: l.answers.at(entry.Seq).itemID, Warnings: warnings}, nil
 		}
 		if !errors.Is(err, ErrStaleHead) {
 			return Ack{}, unavailable(err)
@@ -213,55 +208,56 @@ func (l *Log) known(opID string) (ack Ack, known bool, seen uint64) {
 
 // answer gives the first answer to an op_id again.
 func (l *Log) answer(opID string) (Ack, bool) {
-	a, ok := l.answers[opID]
+	seq, ok := l.answers.find(opID)
 	if !ok {
 		return Ack{}, false
 	}
-	return Ack{Seq: a.seq, ItemID: a.itemID, Duplicate: true, Warnings: l.warned[opID]}, true
+	return Ack{Seq: seq, ItemID: l.answers.at(seq).itemID, Duplicate: true, Warnings: l.warned[opID]}, true
 }
 
 // commit folds an entry that the store has and wakes the followers.
-func (l *Log) commit(e *Entry, warnings []string) (answer, error) {
-	a, err := l.fold(e, warnings)
-	if err != nil {
-		return a, err
+func (l *Log) commit(e *Entry, warnings []string) error {
+	if err := l.fold(e, warnings); err != nil {
+		return err
 	}
 	l.head.Store(e.Seq)
 	if l.grown.Load() != nil && l.notifying.CompareAndSwap(false, true) {
 		go l.notify()
 	}
-	return a, nil
+	return nil
 }
 
 // fold applies an entry and remembers its ids.
-func (l *Log) fold(e *Entry, warnings []string) (answer, error) {
+func (l *Log) fold(e *Entry, warnings []string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.chat.apply(e); err != nil {
-		return answer{}, err
+	var gone []uint64 // seq of the appends of what goes
+	for id := range e.removals() {
+		if i, ok := l.chat.find(id); ok {
+			gone = append(gone, l.chat.nodes[i].added)
+		}
 	}
-	a := answer{e.Seq, e.ItemID}
+	if err := l.chat.apply(e); err != nil {
+		return err
+	}
 	if len(warnings) > 0 {
 		l.warned[e.OpID] = warnings
 	}
-	switch e.Op {
-	case OpAppend:
-		a.itemID = e.Item.ItemID()
+	itemID := e.ItemID
+	if e.Op == OpAppend {
+		itemID = e.Item.ItemID()
 		switch it := e.Item.(type) {
 		case *FunctionCall:
 			l.calls[it.CallID] = callState{called: true, answered: l.calls[it.CallID].answered}
 		case *FunctionCallOutput:
 			l.calls[it.CallID] = callState{called: l.calls[it.CallID].called, answered: true}
 		}
-	case OpRemove:
-		l.removed[e.ItemID] = struct{}{}
-	case OpTruncate:
-		for _, id := range e.Removed {
-			l.removed[id] = struct{}{}
-		}
 	}
-	l.answers[e.OpID] = a
-	return a, nil
+	l.answers.add(e.OpID, itemID)
+	for _, seq := range gone {
+		l.answers.remove(seq)
+	}
+	return nil
 }
 
 // Head is the seq of the newest entry, 0 when there is none.

@@ -3,6 +3,7 @@ package chatctx
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 )
@@ -151,6 +152,22 @@ type Entry struct {
 	After   string   `json:"after_item_id,omitempty"` // append: the item it stands right after; "" = at the end
 	ItemID  string   `json:"item_id,omitempty"`       // update, remove
 	Removed []string `json:"removed,omitempty"`       // truncate: ids, in order
+}
+
+// removals are the ids of the items that the entry takes out of the conversation.
+func (e *Entry) removals() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		switch e.Op {
+		case OpRemove:
+			yield(e.ItemID)
+		case OpAppend, OpTruncate:
+			for _, id := range e.Removed {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // UnmarshalJSON reads an entry as written by a store or the wire.

@@ -68,9 +68,7 @@ func (l *Log) planAppend(item Item) (Item, error) {
 
 // used reports whether an item had this id ever.
 func (l *Log) used(id string) bool {
-	_, there := l.chat.index[id]
-	_, gone := l.removed[id]
-	return there || gone
+	return l.chat.has(id) || l.answers.wasRemoved(id)
 }
 
 func (l *Log) planUpdate(op Op) (Item, error) {

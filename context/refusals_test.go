@@ -144,8 +144,9 @@ type state struct {
 	head     uint64
 	snapshot Snapshot
 	modified []uint64
-	answers  map[string]answer
-	removed  map[string]struct{}
+	answers  []answer
+	ops      int
+	removed  int
 	calls    map[string]callState
 	stored   []Entry
 }
@@ -156,18 +157,20 @@ func stateOf(t *testing.T, l *Log) state {
 	if err := chat.check(); err != nil {
 		t.Fatal(err)
 	}
-	s := state{head: l.Head(), snapshot: l.Snapshot(), answers: map[string]answer{}, removed: map[string]struct{}{}, calls: map[string]callState{}}
+	s := state{head: l.Head(), snapshot: l.Snapshot(), calls: map[string]callState{}}
 	for _, n := range chat.nodes {
 		s.modified = append(s.modified, n.modified)
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for k, v := range l.answers {
-		s.answers[k] = v
+	for seq := uint64(1); seq <= l.answers.n; seq++ {
+		a := *l.answers.at(seq)
+		if found, ok := l.answers.find(a.opID); !ok || found != seq {
+			t.Errorf("the operation %q is at %d, %t; want %d", a.opID, found, ok, seq)
+		}
+		s.answers = append(s.answers, a)
 	}
-	for k, v := range l.removed {
-		s.removed[k] = v
-	}
+	s.ops, s.removed = l.answers.ops.Len(), l.answers.removed.Len()
 	for k, v := range l.calls {
 		s.calls[k] = v
 	}
