@@ -11,8 +11,12 @@
 //   - G13: when [Peer.Done] is closed, the peer's goroutines, its sockets' map entries and its place in the count of
 //     unconnected peers are gone; after [Engine.Close] so are the sockets.
 //
+// A publisher whose offer takes sound (an audio section sendrecv or recvonly) hears what is given to [Peer.Speaker]:
+// packets of Opus made elsewhere, under this connection's SSRC and payload type, with sender reports. The section and
+// SSRC stay through ICE restarts. Nothing else is ever sent.
+//
 // Not promised: that packets come in order or once. Resent packets are handed on as they arrive.
 //
-// Goroutines of a peer: run (its life and its end), one RTCP reader per receiver, one reader per track that nobody
-// asked for (further simulcast layers); besides Pion's own.
+// Goroutines of a peer: run (its life and its end), one RTCP reader per receiver and of the speaker, one reader per track
+// that nobody asked for (further simulcast layers); besides Pion's own.
 package rtc

@@ -94,6 +94,11 @@ func registerInterceptors(m *webrtc.MediaEngine, chain *interceptor.Registry, lo
 		return err
 	}
 	chain.Add(receiver)
+	sender, err := report.NewSenderInterceptor(report.WithSenderLoggerFactory(logs))
+	if err != nil {
+		return err
+	}
+	chain.Add(sender)
 	if err := webrtc.ConfigureSimulcastExtensionHeaders(m); err != nil {
 		return err
 	}
@@ -107,11 +112,11 @@ func registerInterceptors(m *webrtc.MediaEngine, chain *interceptor.Registry, lo
 			return err
 		}
 	}
-	sender, err := twcc.NewSenderInterceptor(twcc.WithLoggerFactory(logs))
+	feedback, err := twcc.NewSenderInterceptor(twcc.WithLoggerFactory(logs))
 	if err != nil {
 		return err
 	}
-	chain.Add(sender)
+	chain.Add(feedback)
 	return nil
 }
 

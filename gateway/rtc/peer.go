@@ -30,6 +30,7 @@ type Peer struct {
 	mu      sync.Mutex
 	claimed map[string]bool // mids whose layer is handed on; guarded by mu
 	tracks  []*InTrack      // guarded by mu; at most maxOfferSSRCs
+	voice   *speaker        // guarded by mu; nil: the offer takes no sound
 	wg      sync.WaitGroup  // our goroutines beside run; Add only by spawn
 	ended   bool            // guarded by mu: spawn no more
 

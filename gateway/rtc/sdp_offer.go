@@ -24,6 +24,7 @@ type section struct {
 	protos, formats    []string
 	live               bool // Pion is given it; the others are answered with port 0
 	sends              bool // the offerer sends media in it
+	hears              bool // the offerer takes media in it
 	pli                bool // the offerer negotiated nack pli for VP8
 }
 
@@ -31,7 +32,8 @@ type section struct {
 type offerPlan struct {
 	desc       *sdp.SessionDescription // for Pion: live sections only, one transport at session level
 	sections   []section
-	bundled    bool // the offer had a BUNDLE group, so the answer may
+	bundled    bool   // the offer had a BUNDLE group, so the answer may
+	listener   string // mid of the audio section in which the offerer hears us; empty: in none
 	ufrag, pwd string
 }
 
@@ -103,7 +105,9 @@ func (pl *offerPlan) readSections() error {
 		default:
 			s.live = false
 		}
-		s.sends = s.live && s.media != "application" && pl.settleDirection(m)
+		if s.live && s.media != "application" {
+			s.sends, s.hears = pl.settleDirection(m)
+		}
 		rids := 0
 		for _, a := range m.Attributes {
 			switch a.Key {
@@ -124,9 +128,8 @@ func (pl *offerPlan) readSections() error {
 	return nil
 }
 
-// settleDirection leaves exactly one direction in the section, as we can serve it: we send nothing, so a section
-// that only receives is inactive. It says whether the offerer sends.
-func (pl *offerPlan) settleDirection(m *sdp.MediaDescription) bool {
+// settleDirection leaves exactly one direction in the section. It says whether the offerer sends and whether it hears.
+func (pl *offerPlan) settleDirection(m *sdp.MediaDescription) (sends, hears bool) {
 	direction := ""
 	for _, attrs := range [][]sdp.Attribute{m.Attributes, pl.desc.Attributes} {
 		for _, a := range attrs {
@@ -138,13 +141,33 @@ func (pl *offerPlan) settleDirection(m *sdp.MediaDescription) bool {
 	if direction == "" {
 		direction = sdp.AttrKeySendRecv // RFC 8866 §6.7
 	}
-	sends := direction == sdp.AttrKeySendRecv || direction == sdp.AttrKeySendOnly
-	if !sends {
-		direction = sdp.AttrKeyInactive
-	}
+	setDirection(m, direction)
+	both := direction == sdp.AttrKeySendRecv
+	return both || direction == sdp.AttrKeySendOnly, both || direction == sdp.AttrKeyRecvOnly
+}
+
+func setDirection(m *sdp.MediaDescription, direction string) {
 	m.Attributes = slices.DeleteFunc(m.Attributes, func(a sdp.Attribute) bool { return isDirection(a.Key) })
 	m.Attributes = append(m.Attributes, sdp.NewPropertyAttribute(direction))
-	return sends
+}
+
+// chooseListener finds the section in which the offerer hears us: of its audio sections that take sound the person's
+// own, or the first. As we send nothing else, other sections are settled as those that only send, or are inactive.
+func (pl *offerPlan) chooseListener() {
+	for _, s := range pl.sections {
+		if s.live && s.media == "audio" && s.hears && (pl.listener == "" || s.source == sourceMicrophone) {
+			pl.listener = s.mid
+		}
+	}
+	for i, m := range pl.desc.MediaDescriptions {
+		switch s := pl.sections[i]; {
+		case !s.live || s.media == "application" || s.mid == pl.listener:
+		case s.sends:
+			setDirection(m, sdp.AttrKeySendOnly)
+		default:
+			setDirection(m, sdp.AttrKeyInactive)
+		}
+	}
 }
 
 func isDirection(key string) bool {
@@ -228,6 +251,7 @@ func (pl *offerPlan) checkMedia() error {
 		}
 	}
 	pl.nameSources()
+	pl.chooseListener()
 	return nil
 }
 

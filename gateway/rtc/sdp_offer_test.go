@@ -30,6 +30,7 @@ var goldenOffers = map[string]struct {
 	refused string // words of the error instead
 	bundle  string
 	setup   string // of the answer
+	voice   string // direction of the answer's section in which the offerer hears us, if there is one
 }{
 	"chromium-av":                 {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
 	"chromium-simulcast":          {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
@@ -37,7 +38,11 @@ var goldenOffers = map[string]struct {
 	"chromium-video-nocandidates": {sources: "camera", answer: "video", bundle: "0", setup: "active"},
 	"firefox-av":                  {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
 	"firefox-simulcast":           {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
-	"aiortc-av":                   {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
+	"aiortc-av":                   {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active", voice: "sendrecv"},
+	"chromium-talk":               {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active", voice: "sendrecv"},
+	"chromium-listen":             {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active", voice: "sendonly"},
+	"firefox-talk":                {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active", voice: "sendrecv"},
+	"firefox-listen":              {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active", voice: "sendonly"},
 	"aiortc-video-data":           {sources: "camera data", answer: "video application", bundle: "0 1", setup: "active"},
 	"gstreamer-av":                {sources: "camera microphone", answer: "video audio", bundle: "video0 audio1", setup: "active"},
 	"obs-av-vp8":                  {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
@@ -89,6 +94,9 @@ func TestGoldenOffersAreAnswered(t *testing.T) {
 			}
 			defer p.Close()
 			checkAnswer(t, offer, answer, want.answer, want.bundle, want.setup)
+			if _, ok := p.Speaker(); ok != (want.voice != "") || voiceOf(t, answer) != want.voice {
+				t.Errorf("speaker %v, direction of the answer %q, want %q", ok, voiceOf(t, answer), want.voice)
+			}
 		})
 	}
 	if s := e.Stats(); s.Peers != 0 || s.Unconnected != 0 {
@@ -148,10 +156,16 @@ func checkAnswer(t *testing.T, offer, answer, sections, bundle, setup string) {
 
 func checkRTPSection(t *testing.T, i int, m, offered *sdp.MediaDescription) {
 	t.Helper()
-	for _, key := range []string{"rtcp-mux", "rtcp-mux-only", "ice-ufrag", "ice-pwd", "recvonly"} {
+	for _, key := range []string{"rtcp-mux", "rtcp-mux-only", "ice-ufrag", "ice-pwd"} {
 		if _, ok := m.Attribute(key); !ok {
 			t.Errorf("section %d lacks a=%s", i, key)
 		}
+	}
+	allowed := map[string][]string{
+		"sendonly": {"recvonly"}, "sendrecv": {"recvonly", "sendrecv"}, "recvonly": {"sendonly", "inactive"}, "inactive": {"inactive"}, "": {"recvonly", "sendrecv"},
+	}
+	if got, was := directionOf(m), directionOf(offered); !slices.Contains(allowed[was], got) {
+		t.Errorf("section %d: %q is answered with %q (RFC 3264 §6.1)", i, was, got)
 	}
 	formats := formatsOf(m)
 	for _, pt := range m.MediaName.Formats {

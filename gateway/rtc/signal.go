@@ -48,6 +48,9 @@ func (p *Peer) negotiate(ctx context.Context, plan *offerPlan, offer string) (*a
 		}
 		return nil, problem.New(problem.InvalidArgument, "the offer cannot be used: %v", err)
 	}
+	if err := p.speak(plan.listener); err != nil {
+		return nil, problem.New(problem.Internal, "the gateway could not open its voice").WithCause(err)
+	}
 	local, err := p.pc.CreateAnswer(&webrtc.AnswerOptions{OfferAnswerOptions: webrtc.OfferAnswerOptions{ICETricklingSupported: true}})
 	if err != nil {
 		return nil, problem.New(problem.NotNegotiable, "the offer cannot be answered: %v", err)

@@ -11,6 +11,7 @@ type PeerStats struct {
 	BytesReceived   uint64       `json:"bytes_received"`   // RTP of all tracks, drained ones too
 	PacketsReceived uint64       `json:"packets_received"`
 	Tracks          []TrackStats `json:"-"`
+	Speaker         SpeakerStats `json:"-"`
 }
 
 // Stats gives a snapshot.
@@ -28,6 +29,9 @@ func (p *Peer) Stats() PeerStats {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.voice != nil {
+		s.Speaker = p.voice.stats()
+	}
 	for _, t := range p.tracks {
 		ts := t.Stats()
 		s.Tracks = append(s.Tracks, ts)
