@@ -26,6 +26,7 @@ const (
 
 const (
 	attemptTimeout = 2 * time.Second        // of one publication; a slow disk is no dead one
+	clusterAttempt = 700 * time.Millisecond // of one entry's: what was on its way to a leader that steps down gets no answer
 	uneasyAfter    = 300 * time.Millisecond // of waiting: is the server well?
 	firstRetry     = 2 * time.Millisecond
 	longestRetry   = 100 * time.Millisecond
@@ -143,7 +144,11 @@ func (s *Store) publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	}
 	uneasy := time.AfterFunc(uneasyAfter, s.engine.suspect)
 	defer uneasy.Stop()
-	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+	patience := attemptTimeout
+	if s.cfg.clustered() && conn == r.write {
+		patience = clusterAttempt
+	}
+	attempt, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	answer, err := ask(attempt, writable, conn, msg)
 	if errors.Is(err, nats.ErrMaxPayload) {

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -176,7 +179,7 @@ func processes(t *testing.T) *brokers {
 }
 
 func (b *brokers) config() Config {
-	return Config{External: External{URL: b.url()}, MaxStoreBytes: 256 << 20, Partitions: 2}
+	return Config{External: External{URL: b.url(), Lease: 2 * time.Second}, MaxStoreBytes: 256 << 20, Partitions: 2}
 }
 
 func (b *brokers) open() *Store {
@@ -238,6 +241,8 @@ func TestCluster(t *testing.T) {
 	t.Run("logs", func(t *testing.T) { testClusterLogs(t, fresh(t), b.open()) })
 	t.Run("fence", func(t *testing.T) { testFence(t, fresh(t), b.open()) })
 	t.Run("watch", func(t *testing.T) { testWatch(t, fresh(t), b.open()) })
+	t.Run("nodes", func(t *testing.T) { testNodes(t, fresh(t), b.open()) })
+	t.Run("owners", func(t *testing.T) { testOwners(t, fresh(t), b.open()) })
 	t.Run("never shrinks", func(t *testing.T) { testClusterNeverShrinks(t, b) })
 }
 
@@ -420,6 +425,98 @@ func testWatch(t *testing.T, one, other *Store) {
 	}
 	if len(seen) > 0 {
 		t.Error("told after stop")
+	}
+}
+
+// testNodes: who says that he is alive is seen until he stops; an id is one process's.
+func testNodes(t *testing.T, one, other *Store) {
+	ctx := t.Context()
+	last, err := one.PutNode(ctx, NodeRecord{ID: "a", URL: "http://a"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.PutNode(ctx, NodeRecord{ID: "a"}, 0); !errors.Is(err, ErrChanged) {
+		t.Errorf("a second process with the id: %v", err)
+	}
+	if _, err := other.PutNode(ctx, NodeRecord{ID: "b"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	names := func(s *Store) string {
+		nodes, err := s.Nodes(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		var ids []string
+		for _, n := range nodes {
+			ids = append(ids, n.ID+n.URL)
+		}
+		return strings.Join(ids, " ")
+	}
+	until(t, 5*time.Second, "both to be seen", func() bool { return names(one) == "ahttp://a b" && names(other) == "ahttp://a b" })
+	begun := time.Now()
+	until(t, 10*time.Second, "who is silent to be gone", func() bool {
+		if last, err = one.PutNode(ctx, NodeRecord{ID: "a", URL: "http://a"}, last); err != nil {
+			t.Fatal(err)
+		}
+		return names(other) == "ahttp://a"
+	})
+	t.Logf("gone after %v with a lease of 2 s", time.Since(begun).Round(100*time.Millisecond))
+	if err := one.DeleteNode(ctx, "a"); err != nil {
+		t.Error(err)
+	}
+	until(t, 5*time.Second, "nobody to be there", func() bool { return names(other) == "" })
+}
+
+// testOwners: of two nodes that claim a session at once one wins, and the other is told.
+func testOwners(t *testing.T, one, other *Store) {
+	ctx := t.Context()
+	for i := range 20 {
+		id := fmt.Sprint("s", i)
+		var wins atomic.Int32
+		var wg sync.WaitGroup
+		for name, s := range map[string]*Store{"one": one, "other": other} {
+			wg.Go(func() {
+				o, err := s.SessionOwner(ctx, id)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if o.Revision > 0 { // the other was faster
+					return
+				}
+				o.SessionRecord, o.Node, o.Term = chatctx.SessionRecord{ID: id, Key: name}, name, 1
+				switch o, err = s.ReplaceSession(ctx, o); {
+				case err == nil && o.Revision > 0:
+					wins.Add(1)
+				case !errors.Is(err, ErrChanged):
+					t.Errorf("%s: %v", id, err)
+				}
+			})
+		}
+		wg.Wait()
+		if wins.Load() != 1 {
+			t.Fatalf("%s has %d owners", id, wins.Load())
+		}
+	}
+	o, err := other.SessionOwner(ctx, "s3")
+	if err != nil || o.ID != "s3" || o.Key != o.Node || o.Term != 1 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	stale := o
+	for range 5 {
+		o.Term++
+		if o, err = other.ReplaceSession(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := one.ReplaceSession(ctx, stale); !errors.Is(err, ErrChanged) {
+		t.Errorf("over a record that has changed: %v", err)
+	}
+	if records, err := one.Sessions(ctx); err != nil || len(records) != 20 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	if o, err := one.SessionOwner(ctx, "nobody"); err != nil || o.Revision != 0 {
+		t.Errorf("no record: %+v, %v", o, err)
 	}
 }
 

@@ -63,6 +63,7 @@ func (c Config) withDefaults() (Config, error) {
 			return c, err
 		}
 		def(&c.External.Replicas, DefaultReplicas)
+		def(&c.External.Lease, DefaultLease)
 		def(&c.Timeout, DefaultClusterTimeout)
 		def(&c.Partitions, 2*DefaultPartitions)
 		def(&c.MaxStoreBytes, DefaultClusterBytes)

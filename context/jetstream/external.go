@@ -19,6 +19,10 @@ type External struct {
 	CA        string // file with the certificates that the servers' are signed by; empty: the system's
 	Cert, Key string // files of our own certificate; empty: none
 	Replicas  int    // of each stream, 1, 3 or 5; default DefaultReplicas
+
+	// Lease is how long a node counts as alive after it has last said so; default DefaultLease. All nodes of a cluster have the
+	// same: the first one's holds.
+	Lease time.Duration
 }
 
 func (x External) check() error {

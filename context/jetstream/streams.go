@@ -65,6 +65,9 @@ func plan(cfg Config, partitions int, bytes int64) []jetstream.StreamConfig {
 	sessions.AllowRollup, sessions.DenyDelete = true, true
 	sessions.Metadata = map[string]string{schemaKey: schema, partitionsKey: strconv.Itoa(partitions)}
 	all := []jetstream.StreamConfig{sessions}
+	if cfg.clustered() {
+		all = append(all, nodePlan(cfg))
+	}
 	for p := range partitions {
 		entries := base
 		entries.Name, entries.Subjects = contextStream(p), []string{fmt.Sprintf("ctx.%d.*", p)}
