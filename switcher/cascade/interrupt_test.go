@@ -39,11 +39,9 @@ func TestG5NothingComesAfterAnInterruption(t *testing.T) {
 				time.Sleep(time.Second)
 				id := "c7-a1"
 				r.put(switcher.InterruptedIn{Item: id, Played: 100 * time.Millisecond, Text: "One."})
-				r.mu.Lock()
-				n := len(r.outs)
-				r.mu.Unlock()
+				n := len(r.all())
 				time.Sleep(time.Minute)
-				for _, s := range r.outs[n:] {
+				for _, s := range r.all()[n:] {
 					switch o := s.o.(type) {
 					case switcher.TextOut, switcher.SoundOut, switcher.ToolCallOut, switcher.TranscriptOut:
 						t.Errorf("%#v after the interruption", o)

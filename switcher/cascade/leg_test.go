@@ -56,7 +56,7 @@ func TestFirstSoundComesBeforeTheModelIsDone(t *testing.T) {
 		began := time.Now()
 		time.Sleep(5 * time.Second)
 		var firstSound, lastText time.Duration
-		for _, s := range r.outs {
+		for _, s := range r.all() {
 			switch s.o.(type) {
 			case switcher.SoundOut:
 				if firstSound == 0 {

@@ -126,6 +126,12 @@ func (r *rig) speaks() {
 	r.put(switcher.CallerSpeechIn{Final: true, At: r.at})
 }
 
+func (r *rig) all() []stamped {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]stamped(nil), r.outs...)
+}
+
 func outputs[T switcher.Output](r *rig) []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
