@@ -114,6 +114,8 @@ func TestPropertyTwoAgentsEdit(t *testing.T) {
 			"insert":   func(rt *rapid.T) { w.edit(t, rt, w.agent(rt), OpAppend, true) },
 			"update":   func(rt *rapid.T) { w.edit(t, rt, w.agent(rt), OpUpdate, true) },
 			"remove":   func(rt *rapid.T) { w.edit(t, rt, w.agent(rt), OpRemove, true) },
+			"replace":  func(rt *rapid.T) { w.replace(t, rt, w.agent(rt), OpAppend) },
+			"drop":     func(rt *rapid.T) { w.replace(t, rt, w.agent(rt), OpTruncate) },
 			"": func(rt *rapid.T) {
 				w.check(rt)
 			},
@@ -218,6 +220,55 @@ func (w *editors) edit(t *testing.T, rt *rapid.T, a *editor, kind OpKind, about 
 		w.names[target], w.changed[target] = text, ack.Seq
 	case OpRemove:
 		w.order = slices.Delete(w.order, at, at+1)
+	}
+}
+
+// replace sends an operation that removes several items that the agent sees, and for an append puts one in their place.
+func (w *editors) replace(t *testing.T, rt *rapid.T, a *editor, kind OpKind) {
+	seen := itemIDs(a.view.Items())
+	if len(seen) == 0 {
+		return
+	}
+	w.ops++
+	op := Op{ID: fmt.Sprint("op", w.ops), Kind: kind, BaseSeq: a.view.Seq()}
+	op.Remove = rapid.SliceOfNDistinct(rapid.SampledFrom(seen), 1, min(4, len(seen)), rapid.ID[string]).Draw(rt, "remove")
+	newID, text := fmt.Sprint("i", w.ops), fmt.Sprint("text", w.ops)
+	touched := slices.Clone(op.Remove)
+	if kind == OpAppend {
+		op.Item = &Message{ID: newID, Role: RoleUser, Content: TextContent(text)}
+		if rapid.Bool().Draw(rt, "in a place") {
+			op.After = rapid.SampledFrom(seen).Draw(rt, "after")
+			touched = append(touched, op.After)
+		}
+	}
+	gone := slices.ContainsFunc(touched, func(id string) bool { return !slices.Contains(w.order, id) })
+	stale := slices.ContainsFunc(touched, func(id string) bool { return op.BaseSeq != 0 && w.changed[id] > op.BaseSeq })
+	before := stateOf(t, w.log)
+	ack, err := w.log.Append(t.Context(), origin, op)
+	var e *Error
+	switch {
+	case gone || stale:
+		if !errors.As(err, &e) || e.Kind != NotFound && e.Kind != Conflict || e.Kind == NotFound && !gone || e.Kind == Conflict && !stale {
+			rt.Fatalf("op %+v: %v; gone %t, stale %t", op, err, gone, stale)
+		}
+		if !reflect.DeepEqual(stateOf(t, w.log), before) {
+			rt.Fatalf("the refused op %+v changed the log", op)
+		}
+		return
+	case err != nil:
+		rt.Fatalf("op %+v: %v", op, err)
+	}
+	if kind == OpAppend {
+		at := len(w.order)
+		if op.After != "" {
+			at = slices.Index(w.order, op.After) + 1
+		}
+		w.order = slices.Insert(w.order, at, newID)
+		w.names[newID], w.changed[newID] = text, ack.Seq
+	}
+	w.order = slices.DeleteFunc(w.order, func(id string) bool { return slices.Contains(op.Remove, id) })
+	if w.log.Head() != before.head+1 {
+		rt.Fatalf("op %+v made %d entries", op, w.log.Head()-before.head)
 	}
 }
 

@@ -192,6 +192,8 @@ func TestEntryJSON(t *testing.T) {
 			Entry{Seq: 3, OpID: "o", Author: "a", At: at, Op: OpRemove, ItemID: "m"}},
 		{`{"seq":4,"op_id":"o","author":"a","at":"2026-01-02T03:04:05.006Z","epoch":0,"op":"truncate","removed":["a","b"]}`,
 			Entry{Seq: 4, OpID: "o", Author: "a", At: at, Op: OpTruncate, Removed: []string{"a", "b"}}},
+		{`{"seq":5,"op_id":"o","author":"a","at":"2026-01-02T03:04:05.006Z","epoch":0,"op":"append","item":{"type":"summary","id":"s","text":"t","covers":[1,2]},"after_item_id":"b","removed":["a","b"]}`,
+			Entry{Seq: 5, OpID: "o", Author: "a", At: at, Op: OpAppend, Item: &Summary{ID: "s", Text: "t", Covers: [2]uint64{1, 2}}, After: "b", Removed: []string{"a", "b"}}},
 	} {
 		if got := string(mustJSON(t, c.entry)); got != c.json {
 			t.Errorf("written %s\nwant    %s", got, c.json)

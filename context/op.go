@@ -28,12 +28,20 @@ type Op struct {
 	After string // append: the id of the item that it is to stand right after; "" = at the end
 
 	ItemID  string  // update, remove
-	BaseSeq uint64  // update, remove, append with After: the seq the author had applied; 0 = do not check
+	BaseSeq uint64  // all but truncate to a limit: the seq the author had applied; 0 = do not check
 	Changes Changes // update
+
+	// Remove names at most MaxRemove items that go in the same entry. append: what Item stands for from now on, such as what a
+	// summary sums up; After may be one of them. truncate: what to remove, in the place of limits. All go or none: one that is not
+	// there is NotFound, one that was changed after BaseSeq a Conflict, as is a call whose output was added since, or the reverse.
+	Remove []string
 
 	MaxItems  *int // truncate: how many items to keep; nil = no limit
 	MaxTokens *int // truncate: how many estimated tokens to keep; nil = no limit
 }
+
+// MaxRemove is how many items one operation may name to be removed, so that its entry stays a few hundred kilobytes.
+const MaxRemove = 4096
 
 // Changes are the fields that an update replaces; nil leaves a field as it is.
 type Changes struct {
@@ -151,7 +159,7 @@ type Entry struct {
 	Item    Item     `json:"item,omitempty"`          // append, update: the whole item after it
 	After   string   `json:"after_item_id,omitempty"` // append: the item it stands right after; "" = at the end
 	ItemID  string   `json:"item_id,omitempty"`       // update, remove
-	Removed []string `json:"removed,omitempty"`       // truncate: ids, in order
+	Removed []string `json:"removed,omitempty"`       // truncate, append: ids of what went, in order
 }
 
 // removals are the ids of the items that the entry takes out of the conversation.

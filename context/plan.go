@@ -1,6 +1,10 @@
 package chatctx
 
-import "github.com/google/uuid"
+import (
+	"slices"
+
+	"github.com/google/uuid"
+)
 
 // plan makes the entry that op would become, without changing anything. The caller holds turn.
 func (l *Log) plan(from Origin, op Op) (Entry, error) {
@@ -20,6 +24,9 @@ func (l *Log) plan(from Origin, op Op) (Entry, error) {
 		if err == nil {
 			e.Item, err = l.planAppend(op.Item)
 		}
+		if err == nil && len(op.Remove) > 0 {
+			e.Removed, err = l.planRemoval(op)
+		}
 	case OpUpdate:
 		e.ItemID = op.ItemID
 		e.Item, err = l.planUpdate(op)
@@ -27,15 +34,73 @@ func (l *Log) plan(from Origin, op Op) (Entry, error) {
 		e.ItemID = op.ItemID
 		_, err = l.touch("item_id", op.ItemID, op.BaseSeq)
 	case OpTruncate:
-		items, places := l.chat.Items(), []int(nil)
-		places, err = planTruncate(items, op.MaxItems, op.MaxTokens, itemTokens)
-		for _, i := range places {
-			e.Removed = append(e.Removed, items[i].ItemID())
-		}
+		e.Removed, err = l.planTruncation(op)
 	default:
 		err = fail(InvalidArgument, "op", "unknown operation %q: allowed are append, update, remove and truncate", op.Kind)
 	}
 	return e, err
+}
+
+func (l *Log) planTruncation(op Op) ([]string, error) {
+	if len(op.Remove) > 0 {
+		if op.MaxItems != nil || op.MaxTokens != nil {
+			return nil, fail(InvalidArgument, "remove", "a truncate is either to limits or of the items that it names")
+		}
+		return l.planRemoval(op)
+	}
+	items := l.chat.Items()
+	places, err := planTruncate(items, op.MaxItems, op.MaxTokens, itemTokens)
+	var removed []string
+	for _, i := range places {
+		removed = append(removed, items[i].ItemID())
+	}
+	return removed, err
+}
+
+// planRemoval gives op.Remove in the order of the conversation.
+func (l *Log) planRemoval(op Op) ([]string, error) {
+	if len(op.Remove) > MaxRemove {
+		return nil, fail(InvalidArgument, "remove", "%d items to remove: at most %d are allowed at once", len(op.Remove), MaxRemove)
+	}
+	places, halves := make([]int, len(op.Remove)), map[string]bool{}
+	for n, id := range op.Remove {
+		item, err := l.touch("remove", id, op.BaseSeq)
+		if err != nil {
+			return nil, err
+		}
+		if call := callIDOf(item); call != "" {
+			halves[call] = true
+		}
+		places[n], _ = l.chat.find(id)
+	}
+	slices.Sort(places)
+	removed := make([]string, len(places))
+	for n, i := range places {
+		removed[n] = l.chat.nodes[i].item.ItemID()
+		if n > 0 && i == places[n-1] {
+			return nil, fail(InvalidArgument, "remove", "item %s is named twice", removed[n])
+		}
+	}
+	if op.BaseSeq == 0 || len(halves) == 0 {
+		return removed, nil
+	}
+	for _, n := range l.chat.nodes {
+		if n.added > op.BaseSeq && halves[callIDOf(n.item)] {
+			return nil, fail(Conflict, "base_seq", "entry %d, after base_seq %d, added the other half of a call that is to go: read it and try again", n.added, op.BaseSeq)
+		}
+	}
+	return removed, nil
+}
+
+// callIDOf is the call_id of a call or an output, "" of other items.
+func callIDOf(item Item) string {
+	switch it := item.(type) {
+	case *FunctionCall:
+		return it.CallID
+	case *FunctionCallOutput:
+		return it.CallID
+	}
+	return ""
 }
 
 func (l *Log) planAppend(item Item) (Item, error) {

@@ -110,6 +110,10 @@ func (w *world) updateOp(rt *rapid.T) Op {
 
 func (w *world) truncateOp(rt *rapid.T) Op {
 	op := Op{Kind: OpTruncate}
+	if rapid.IntRange(0, 3).Draw(rt, "by ids") == 0 {
+		op.Remove, op.BaseSeq = []string{w.anID(rt), w.anID(rt)}, w.aSeq(rt)
+		return op
+	}
 	if rapid.Bool().Draw(rt, "by items") {
 		op.MaxItems = new(rapid.IntRange(-1, 20).Draw(rt, "max_items"))
 	}
@@ -151,7 +155,7 @@ func (w *world) try(t *testing.T, rt *rapid.T, op Op) {
 			rt.Fatalf("op %+v: answer %+v after head %d", op, ack, before.head)
 		}
 		w.ops, w.first[op.ID] = append(w.ops, op), ack
-		if op.Kind == OpTruncate {
+		if op.Kind == OpTruncate && op.Remove == nil {
 			w.checkTruncated(rt, op, protected)
 		}
 	}

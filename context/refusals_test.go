@@ -93,6 +93,17 @@ func TestG12RefusalsChangeNothing(t *testing.T) {
 		{"truncate to 0 items", Op{Kind: OpTruncate, MaxItems: new(0)}, InvalidArgument, "max_items"},
 		{"truncate to -1 tokens", Op{Kind: OpTruncate, MaxItems: new(1), MaxTokens: new(-1)}, InvalidArgument, "max_tokens"},
 		{"truncate to nothing twice", Op{Kind: OpTruncate, MaxItems: new(0), MaxTokens: new(0)}, InvalidArgument, "max_items"},
+		{"truncate of nothing there", Op{Kind: OpTruncate, Remove: []string{"m1", "nobody"}}, NotFound, "remove"},
+		{"truncate of what is gone", Op{Kind: OpTruncate, Remove: []string{"gone"}}, NotFound, "remove"},
+		{"truncate of one twice", Op{Kind: OpTruncate, Remove: []string{"m1", "call", "m1"}}, InvalidArgument, "remove"},
+		{"truncate both ways", Op{Kind: OpTruncate, Remove: []string{"m1"}, MaxItems: new(1)}, InvalidArgument, "remove"},
+		{"truncate of too many", Op{Kind: OpTruncate, Remove: make([]string, MaxRemove+1)}, InvalidArgument, "remove"},
+		{"stale truncate", Op{Kind: OpTruncate, Remove: []string{"handoff", "m1"}, BaseSeq: 6}, Conflict, "base_seq"},
+		{"truncate of a call whose output came since", Op{Kind: OpTruncate, Remove: []string{"call"}, BaseSeq: 2}, Conflict, "base_seq"},
+		{"stale replacement", Op{Kind: OpAppend, Remove: []string{"m1"}, BaseSeq: 6, Item: &Summary{Text: "t", Covers: [2]uint64{1, 2}}}, Conflict, "base_seq"},
+		{"replacement of nothing there", Op{Kind: OpAppend, Remove: []string{"gone"}, Item: &Summary{Text: "t", Covers: [2]uint64{1, 2}}}, NotFound, "remove"},
+		{"replacement by the same id", Op{Kind: OpAppend, Remove: []string{"m1"}, Item: &Message{ID: "m1", Role: RoleUser, Content: TextContent("x")}}, DuplicateID, "id"},
+		{"bad item in a replacement", Op{Kind: OpAppend, Remove: []string{"m1"}, Item: &Summary{Text: "t"}}, InvalidArgument, "covers"},
 		{"a long field is not repeated", update(strings.Repeat("é", 5000), 0, Changes{Interrupted: new(true)}), NotFound, "item_id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

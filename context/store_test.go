@@ -199,17 +199,19 @@ func TestStoreShorterThanLog(t *testing.T) {
 func TestDamagedLog(t *testing.T) {
 	a := Entry{Seq: 1, OpID: "1", Op: OpAppend, Item: &Message{ID: "a", Role: RoleUser, Content: TextContent("x")}}
 	for name, second := range map[string]Entry{
-		"hole":               {Seq: 3, Op: OpRemove, ItemID: "a"},
-		"repetition":         {Seq: 1, Op: OpRemove, ItemID: "a"},
-		"unknown op":         {Seq: 2, Op: "merge"},
-		"no item":            {Seq: 2, Op: OpAppend},
-		"item without id":    {Seq: 2, Op: OpAppend, Item: &Message{}},
-		"item twice":         {Seq: 2, Op: OpAppend, Item: &Message{ID: "a"}},
-		"update of nothing":  {Seq: 2, Op: OpUpdate, ItemID: "b", Item: &Message{ID: "b"}},
-		"update to nothing":  {Seq: 2, Op: OpUpdate, ItemID: "a"},
-		"update to another":  {Seq: 2, Op: OpUpdate, ItemID: "a", Item: &Message{ID: "b"}},
-		"remove of nothing":  {Seq: 2, Op: OpRemove, ItemID: "b"},
-		"truncate of nobody": {Seq: 2, Op: OpTruncate, Removed: []string{"a", "b"}},
+		"hole":                  {Seq: 3, Op: OpRemove, ItemID: "a"},
+		"repetition":            {Seq: 1, Op: OpRemove, ItemID: "a"},
+		"unknown op":            {Seq: 2, Op: "merge"},
+		"no item":               {Seq: 2, Op: OpAppend},
+		"item without id":       {Seq: 2, Op: OpAppend, Item: &Message{}},
+		"item twice":            {Seq: 2, Op: OpAppend, Item: &Message{ID: "a"}},
+		"update of nothing":     {Seq: 2, Op: OpUpdate, ItemID: "b", Item: &Message{ID: "b"}},
+		"update to nothing":     {Seq: 2, Op: OpUpdate, ItemID: "a"},
+		"update to another":     {Seq: 2, Op: OpUpdate, ItemID: "a", Item: &Message{ID: "b"}},
+		"remove of nothing":     {Seq: 2, Op: OpRemove, ItemID: "b"},
+		"truncate of nobody":    {Seq: 2, Op: OpTruncate, Removed: []string{"a", "b"}},
+		"truncate twice":        {Seq: 2, Op: OpTruncate, Removed: []string{"a", "a"}},
+		"replacement of nobody": {Seq: 2, Op: OpAppend, Item: &Message{ID: "n", Role: RoleUser, Content: TextContent("x")}, Removed: []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := New()

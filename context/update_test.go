@@ -134,3 +134,43 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("an empty snapshot: %v", err)
 	}
 }
+
+// TestReplace: a summary and what it stands for are one entry, which stands where the caller said, and which a restart, a replica
+// and a repetition of the operation read the same.
+func TestReplace(t *testing.T) {
+	store := NewMemStore()
+	log := mustOpen(t, store)
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		mustAppend(t, log, say(id, RoleUser, id))
+	}
+	op := Op{ID: "fold", Kind: OpAppend, Item: &Summary{ID: "s", Text: "t", Covers: [2]uint64{1, 4}}, After: "d", Remove: []string{"d", "b", "a"}, BaseSeq: 5}
+	ack := mustAppend(t, log, op)
+	if got := strings.Join(itemIDs(log.Chat().Items()), " "); got != "c s e" || ack.Seq != 6 || ack.ItemID != "s" {
+		t.Errorf("items %s, %+v", got, ack)
+	}
+	if err := log.Chat().check(); err != nil {
+		t.Error(err)
+	}
+	if again := mustAppend(t, log, op); !again.Duplicate || again.Seq != 6 || again.ItemID != "s" {
+		t.Errorf("again: %+v", again)
+	}
+	entries, err := store.Read(t.Context(), "s", 5, 10)
+	if err != nil || len(entries) != 1 || strings.Join(entries[0].Removed, " ") != "a b d" {
+		t.Errorf("entries %+v, %v", entries, err)
+	}
+	restarted := mustOpen(t, store)
+	if !sameChat(restarted.Chat(), log.Chat()) {
+		t.Error("after a restart it is another conversation")
+	}
+	for _, l := range []*Log{log, restarted} {
+		for _, id := range []string{"a", "b", "d", "s"} {
+			taken := Op{ID: "taken", Kind: OpAppend, Item: &Message{ID: id, Role: RoleUser, Content: TextContent("x")}}
+			_, err := l.Append(t.Context(), origin, taken)
+			wantError(t, err, DuplicateID, "id")
+		}
+	}
+	mustAppend(t, log, Op{ID: "drop", Kind: OpTruncate, Remove: []string{"e", "c"}})
+	if got := strings.Join(itemIDs(log.Chat().Items()), " "); got != "s" || log.Head() != 7 {
+		t.Errorf("items %s", got)
+	}
+}

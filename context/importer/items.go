@@ -279,17 +279,22 @@ func (f *folding) entry(b *builder, el node) {
 		b.object(item, "item")
 		f.places[keyOf(item.object().str("id"))] = len(f.slots)
 		f.slots = append(f.slots, slot{off: item.off})
+		f.remove(b, el, e.Removed)
 	case chatctx.OpUpdate:
 		b.object(item, "item")
 		f.change(b, el, e.ItemID, "item_id", func(s *slot) { s.off = item.off })
 	case chatctx.OpRemove:
 		f.change(b, el, e.ItemID, "item_id", func(s *slot) { s.gone = true })
 	case chatctx.OpTruncate:
-		for _, id := range e.Removed {
-			f.change(b, el, id, "removed", func(s *slot) { s.gone = true })
-		}
+		f.remove(b, el, e.Removed)
 	default:
 		b.fail(o.get("op"), "op", "unknown op %q: allowed are append, update, remove and truncate", clip(string(e.Op)))
+	}
+}
+
+func (f *folding) remove(b *builder, el node, ids []string) {
+	for _, id := range ids {
+		f.change(b, el, id, "removed", func(s *slot) { s.gone = true })
 	}
 }
 

@@ -101,6 +101,7 @@ func testFidelity(t *testing.T, s chatctx.Store) {
 		chatctx.Entry{Seq: n + 2, OpID: "rm", Author: "system", At: at, Op: chatctx.OpRemove, ItemID: "e"},
 		chatctx.Entry{Seq: n + 3, OpID: "tr", Author: "system", At: at, Op: chatctx.OpTruncate, Removed: []string{"m", "h"}},
 		chatctx.Entry{Seq: n + 4, OpID: "big", Author: "system", At: at, Op: chatctx.OpAppend, Item: &chatctx.Message{ID: "big", Role: chatctx.RoleUser, Content: chatctx.TextContent(strings.Repeat("b", chatctx.DefaultMaxItemBytes-512))}},
+		chatctx.Entry{Seq: n + 5, OpID: "fold", Author: "system", At: at, Op: chatctx.OpAppend, Item: &chatctx.Summary{ID: "fold", Text: "t", Covers: [2]uint64{1, 2}}, After: "big", Removed: []string{"big"}},
 	)
 	for _, e := range want {
 		if err := s.Append(t.Context(), "a", e); err != nil {

@@ -8,9 +8,9 @@
 //
 //   - Instructions, handoffs, config updates and the newest KeepRecentTurns turns are never removed, a call goes together with
 //     its output or not at all, and a call that waits for its output stays.
-//   - Nothing is removed before the summary that stands for it is in the log. A Summarizer that fails, answers nothing or is cut
+//   - A summary and the removal of what it stands for are one entry of the log. A Summarizer that fails, answers nothing or is cut
 //     off loses nothing: it is asked again, later and later.
 //   - An item that somebody changed or removed while it was summed up makes that summary void; it is made anew.
-//   - A Manager that is stopped anywhere is followed by one that finishes what the log has begun, without asking for the same
-//     summary again.
+//   - A Manager that is stopped anywhere leaves a whole conversation; the one that follows does not ask for a summary that is in
+//     the log.
 package window

@@ -41,9 +41,7 @@ type Config struct {
 type Manager struct {
 	cfg   Config
 	view  *View
-	stats struct{ summaries, dropped, failures, void, kept atomic.Uint64 }
-
-	pending []fold // summaries in the log whose folding is not finished
+	stats struct{ summaries, dropped, failures, void atomic.Uint64 }
 }
 
 // Stats are a Manager's counters.
@@ -52,7 +50,6 @@ type Stats struct {
 	Dropped   uint64 // items removed without a summary, because there is no Summarizer
 	Failures  uint64 // of the Summarizer: errors, empty or endless answers
 	Void      uint64 // summaries not used because what they stand for had changed
-	Kept      uint64 // items that stayed after their summary because they changed at the last moment
 }
 
 // New makes a Manager; it does nothing before Run.
@@ -89,7 +86,7 @@ func New(cfg Config) (*Manager, error) {
 // Stats may be called at any time.
 func (m *Manager) Stats() Stats {
 	s := &m.stats
-	return Stats{s.summaries.Load(), s.dropped.Load(), s.failures.Load(), s.void.Load(), s.kept.Load()}
+	return Stats{s.summaries.Load(), s.dropped.Load(), s.failures.Load(), s.void.Load()}
 }
 
 // Run follows the log and works until ctx ends, whose error it returns, or until the log is damaged. Call it once.
@@ -143,7 +140,7 @@ func isDamaged(err error) bool {
 	return errors.As(err, &e) && e.Kind == chatctx.LogDamaged
 }
 
-// catchUp takes the log's news in, and what other Managers, or this one before a restart, have begun.
+// catchUp takes the log's news in.
 func (m *Manager) catchUp(ctx context.Context, c *chatctx.Cursor) error {
 	for {
 		e, ok, err := c.TryNext(ctx)
@@ -153,78 +150,59 @@ func (m *Manager) catchUp(ctx context.Context, c *chatctx.Cursor) error {
 		if err := m.view.Apply(e); err != nil {
 			return err
 		}
-		if f, ours := m.view.begun(e); ours {
-			m.pending = append(m.pending, f)
-		}
 	}
 }
 
-// work does what is to be done at the head: first it finishes what is begun, then it begins anew as long as that helps.
+// work brings the conversation within its limits, as far as that helps.
 func (m *Manager) work(ctx context.Context, c *chatctx.Cursor) error {
-	for {
-		if err := m.finish(ctx, c); err != nil {
-			return err
-		}
-		if !m.cfg.Window.over(m.view.Tokens(), m.view.Len()) {
-			return nil
-		}
-		again, err := m.begin(ctx, c)
+	for m.cfg.Window.over(m.view.Tokens(), m.view.Len()) {
+		again, err := m.fold(ctx, c)
 		if err != nil || !again {
-			return err
-		}
-	}
-}
-
-// finish removes what the summaries in the log stand for.
-func (m *Manager) finish(ctx context.Context, c *chatctx.Cursor) error {
-	for len(m.pending) > 0 {
-		f := m.pending[0]
-		for _, n := range m.view.foldSet(m.view.nodes(), f) {
-			op := chatctx.Op{ID: "window-fold:" + fmt.Sprint(f.at) + ":" + n.ItemID(), Kind: chatctx.OpRemove, ItemID: n.ItemID(), BaseSeq: f.at}
-			if _, err := m.remove(ctx, op); err != nil {
-				return err
-			}
-		}
-		m.pending = m.pending[1:]
-		if err := m.catchUp(ctx, c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// remove removes an item unless somebody was faster, by removing it or by changing it.
-func (m *Manager) remove(ctx context.Context, op chatctx.Op) (removed bool, err error) {
-	_, err = m.append(ctx, op)
+// isOvertaken reports whether what an operation is about was changed or removed before it came.
+func isOvertaken(err error) bool {
 	var e *chatctx.Error
-	if errors.As(err, &e) && (e.Kind == chatctx.NotFound || e.Kind == chatctx.Conflict) {
-		if e.Kind == chatctx.Conflict {
-			m.stats.kept.Add(1)
-		}
-		return false, nil
-	}
-	return err == nil, err
+	return errors.As(err, &e) && (e.Kind == chatctx.NotFound || e.Kind == chatctx.Conflict)
 }
 
 func (m *Manager) append(ctx context.Context, op chatctx.Op) (chatctx.Ack, error) {
 	return m.cfg.Log.Append(ctx, chatctx.Origin{Author: m.cfg.Author, Epoch: m.view.epoch, At: time.Now()}, op)
 }
 
-// begin writes one summary, or removes the oldest when there is no Summarizer; again says that there is something to finish.
-func (m *Manager) begin(ctx context.Context, c *chatctx.Cursor) (again bool, err error) {
-	if m.cfg.Window.SummaryLLM == nil {
-		at := m.view.Seq()
-		for _, item := range m.cfg.Window.Drop(m.view) {
-			op := chatctx.Op{ID: "window-drop:" + item.ItemID(), Kind: chatctx.OpRemove, ItemID: item.ItemID(), BaseSeq: at}
-			removed, err := m.remove(ctx, op)
-			if err != nil {
-				return false, err
-			}
-			if removed {
-				m.stats.dropped.Add(1)
-			}
+// drop removes the oldest without a summary.
+func (m *Manager) drop(ctx context.Context, c *chatctx.Cursor) (again bool, err error) {
+	at := m.view.Seq()
+	units := m.cfg.Window.dropUnits(m.view)
+	var ids []string
+	for _, unit := range units {
+		if len(ids)+len(unit) > chatctx.MaxRemove {
+			break
 		}
-		return false, m.catchUp(ctx, c)
+		ids = append(ids, unit...)
+	}
+	if len(ids) == 0 {
+		return false, nil
+	}
+	_, err = m.append(ctx, chatctx.Op{ID: fmt.Sprintf("window-drop:%d:%s", at, ids[0]), Kind: chatctx.OpTruncate, Remove: ids, BaseSeq: at})
+	switch {
+	case err == nil:
+		m.stats.dropped.Add(uint64(len(ids)))
+	case !isOvertaken(err): // who was faster has brought news, and with it another plan
+		return false, err
+	}
+	return true, m.catchUp(ctx, c)
+}
+
+// fold writes one summary in the place of what it stands for, or removes the oldest when there is no Summarizer; again says that
+// it is worth another look.
+func (m *Manager) fold(ctx context.Context, c *chatctx.Cursor) (again bool, err error) {
+	if m.cfg.Window.SummaryLLM == nil {
+		return m.drop(ctx, c)
 	}
 	p := m.cfg.Window.Plan(m.view, m.cfg.PromptBytes)
 	if !m.cfg.Window.worthwhile(p) {
@@ -238,14 +216,22 @@ func (m *Manager) begin(ctx context.Context, c *chatctx.Cursor) (again bool, err
 	if err := m.catchUp(ctx, c); err != nil {
 		return false, err
 	}
+	void := errors.New("summary: what it stands for was changed meanwhile")
 	if now := m.view.foldSet(m.view.nodes(), p.fold); len(now) != len(p.Fold) { // changed or removed: the text may tell what is not to be told
 		m.stats.void.Add(1)
-		return false, errors.New("summary: what it stands for was changed meanwhile")
+		return false, void
 	}
 	summary := &chatctx.Summary{ID: fmt.Sprintf("summary-%d-%d-%d", p.Covers[0], p.Covers[1], p.fold.at), Text: text, Covers: p.Covers}
-	// It stands where the last that it stands for stood; that item is removed afterwards.
-	last := p.Fold[len(p.Fold)-1].ItemID()
-	if _, err := m.append(ctx, chatctx.Op{ID: p.fold.opID(), Kind: chatctx.OpAppend, Item: summary, After: last, BaseSeq: p.fold.at}); err != nil {
+	op := chatctx.Op{ID: p.fold.opID(), Kind: chatctx.OpAppend, Item: summary, BaseSeq: p.fold.at}
+	for _, item := range p.Fold {
+		op.Remove = append(op.Remove, item.ItemID())
+		op.After = item.ItemID() // it stands where the last that it stands for stood
+	}
+	switch _, err := m.append(ctx, op); {
+	case isOvertaken(err):
+		m.stats.void.Add(1)
+		return false, void
+	case err != nil:
 		return false, err
 	}
 	m.stats.summaries.Add(1)

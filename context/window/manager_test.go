@@ -218,59 +218,73 @@ func TestNotForASingleTurn(t *testing.T) {
 	})
 }
 
-// stuttering is a Store that takes as many appends as after says and then fails as many as fails says.
+// stuttering is a Store that takes as many appends as after says and then fails as many as fails says; the first of the Manager's
+// among these is stored all the same when lost says so.
 type stuttering struct {
 	chatctx.Store
 	after, fails atomic.Int64
+	lost         atomic.Bool
 }
 
 func (s *stuttering) Append(ctx context.Context, session string, e chatctx.Entry) error {
 	if s.after.Add(-1) < 0 && s.fails.Add(-1) >= 0 {
+		if e.Author == "system" && s.lost.Swap(false) {
+			if err := s.Store.Append(ctx, session, e); err != nil {
+				return err
+			}
+		}
 		return errors.New("the disk is full")
 	}
 	return s.Store.Append(ctx, session, e)
 }
 
-// TestRestartFinishes stops a Manager after each number of entries that it writes; the next one finishes without another call
-// of the model once the summary is in the log.
-func TestRestartFinishes(t *testing.T) {
-	for written := int64(0); written <= 14; written++ {
-		synctest.Test(t, func(t *testing.T) {
-			store := &stuttering{Store: chatctx.NewMemStore()}
-			store.after.Store(1 << 40)
-			log := openLog(t, store)
-			turns(t, log, 0, 10)
-			llm := &fake{reply: "Ten orders."}
-			cfg := Config{Log: log, Window: ContextWindow{MaxContextItems: new(10), SummaryLLM: llm}, MinBackoff: time.Hour}
-			m, err := New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			store.fails.Store(1 << 40)
-			store.after.Store(written)
-			stop := start(t, m)
-			synctest.Wait()
-			stop()
-			store.fails.Store(0)
+// TestRestart stops a Manager before its entry, after it, and when the entry is there but its answer is lost. A summary and what it
+// stands for are never both there, nor both gone, and what is in the log is not asked for again.
+func TestRestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		after int64
+		lost  bool
+		calls int
+	}{"before": {0, false, 2}, "answer lost": {0, true, 1}, "after": {1, false, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &stuttering{Store: chatctx.NewMemStore()}
+				store.after.Store(1 << 40)
+				log := openLog(t, store)
+				turns(t, log, 0, 10)
+				whole := strings.Join(ids(log.Snapshot().Items), " ")
+				llm := &fake{reply: "Ten orders."}
+				cfg := Config{Log: log, Window: ContextWindow{MaxContextItems: new(10), SummaryLLM: llm}, MinBackoff: time.Hour}
+				m, err := New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				store.lost.Store(c.lost)
+				store.fails.Store(1 << 40)
+				store.after.Store(c.after)
+				stop := start(t, m)
+				synctest.Wait()
+				stop()
+				store.fails.Store(0)
 
-			cfg.Log = openLog(t, store)
-			m, err = New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer start(t, m)()
-			synctest.Wait()
-			want := "<generated> u7 a7 u8 a8 u9 a9"
-			if got := strings.Join(ids(cfg.Log.Snapshot().Items), " "); got != want {
-				t.Errorf("stopped after %d entries: items %s, want %s", written, got, want)
-			}
-			calls := 1
-			if written == 0 { // the summary had not reached the log
-				calls = 2
-			}
-			if len(llm.requests) != calls {
-				t.Errorf("stopped after %d entries: %d calls of the model", written, len(llm.requests))
-			}
+				const want = "<generated> u7 a7 u8 a8 u9 a9"
+				cfg.Log = openLog(t, store)
+				if got := strings.Join(ids(cfg.Log.Snapshot().Items), " "); got != want && got != whole || got == whole != (c.calls == 2) {
+					t.Errorf("after the stop: %s", got)
+				}
+				m, err = New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer start(t, m)()
+				synctest.Wait()
+				if got := strings.Join(ids(cfg.Log.Snapshot().Items), " "); got != want || cfg.Log.Head() != 21 {
+					t.Errorf("items %s after %d entries, want %s after 21", got, cfg.Log.Head(), want)
+				}
+				if len(llm.requests) != c.calls {
+					t.Errorf("%d calls of the model, want %d", len(llm.requests), c.calls)
+				}
+			})
 		})
 	}
 }

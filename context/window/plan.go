@@ -27,6 +27,7 @@ func (w ContextWindow) Plan(v *View, maxBytes int) Plan {
 	if maxBytes > 0 {
 		limit = boundBytes(old, limit, maxBytes)
 	}
+	limit = boundItems(old, limit)
 	f := fold{covers: [2]uint64{math.MaxUint64, 0}, at: v.Seq()}
 	for _, n := range old {
 		if !n.ours && n.added < limit {
@@ -119,6 +120,17 @@ func boundBytes(old []node, limit uint64, maxBytes int) uint64 {
 	return limit
 }
 
+// boundItems lowers limit so that one operation can remove what goes; pairs and earlier summaries only make it fewer, or go whole.
+func boundItems(old []node, limit uint64) uint64 {
+	n := 0
+	for _, o := range old {
+		if n++; n > chatctx.MaxRemove && !o.ours {
+			return min(limit, o.added)
+		}
+	}
+	return limit
+}
+
 // worthwhile reports whether folding is worth a summary: two turns, or a tenth of a limit. Otherwise each turn of a conversation
 // whose kept turns fill the window would cost one.
 func (w ContextWindow) worthwhile(p Plan) bool {
@@ -130,6 +142,18 @@ func (w ContextWindow) worthwhile(p Plan) bool {
 // Drop says what to remove when there is no Summarizer: the oldest that may leave, until the limits are kept or nothing more may
 // go. A call and its output leave together.
 func (w ContextWindow) Drop(v *View) chatctx.Items {
+	var out chatctx.Items
+	for _, unit := range w.dropUnits(v) {
+		for _, id := range unit {
+			item, _ := v.chat.Item(id)
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// dropUnits is Drop with the ids that go together side by side.
+func (w ContextWindow) dropUnits(v *View) [][]string {
 	nodes := v.nodes()
 	old, limit := w.old(nodes)
 	tokens, items := v.Tokens(), v.Len()
@@ -145,7 +169,7 @@ func (w ContextWindow) Drop(v *View) chatctx.Items {
 			halves[id] = append(halves[id], n)
 		}
 	}
-	var out chatctx.Items
+	var out [][]string
 	gone := map[string]bool{}
 	for _, n := range old {
 		if !w.over(tokens, items) {
@@ -158,12 +182,14 @@ func (w ContextWindow) Drop(v *View) chatctx.Items {
 		if id, _ := pairID(n.Item); id != "" {
 			unit = halves[id]
 		}
+		together := make([]string, 0, len(unit))
 		for _, u := range unit {
-			out = append(out, u.Item)
+			together = append(together, u.ItemID())
 			gone[u.ItemID()] = true
 			tokens -= u.tokens
 			items--
 		}
+		out = append(out, together)
 	}
 	return out
 }
