@@ -1,0 +1,241 @@
+// Package faketest is a provider of the OpenAI Realtime dialect for tests: it holds what it is sent against the official types and the documented rules, answers by script, and misbehaves as real ones do; it neither hears nor speaks.
+package faketest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"sightline/switcher/realtime/dialect"
+	"sightline/switcher/realtime/dialecttest"
+)
+
+// Script says how a Provider behaves. The zero value behaves well and answers "Hello." in sound.
+type Script struct {
+	Key       string // wanted as a bearer; "": none
+	Status    int    // answers the connection with this instead of a socket
+	ExpiresIn time.Duration
+
+	Answer func(n int) Answer // the n-th answer, from 0; nil: all are Hello
+	Hears  func(n int) string // what the n-th utterance of the caller is; nil: "words"; "\x00": the transcription fails
+
+	Beta           bool // event names of the beta
+	CreatedToo     bool // item.created beside item.added
+	Conversation   bool // conversation.created comes first, session.created never
+	OwnIDs         bool // gives items ids of its own
+	NoUpdated      bool // session.update is not answered
+	LateTranscript bool // transcripts come after the answer
+	IgnoresCreate  bool // answers turns by itself whatever create_response says
+	RefuseItem     int  // the n-th item.create is refused with an error, from 1
+	CloseOnItem    int  // the first item.create is answered with this close code
+	SlowRead       time.Duration
+	Deaf           bool // no server VAD
+}
+
+// Provider serves one Script.
+type Provider struct {
+	script Script
+
+	mu         sync.Mutex
+	got        []dialect.ClientEvent
+	violations []string
+	active     int // refusals of a second answer
+	answers    int
+	utterances int
+	conn       *conn
+	conns      int
+}
+
+// New makes a Provider; it serves through ServeHTTP or Listen.
+func New(s Script) *Provider { return &Provider{script: s} }
+
+// Listen serves in memory until stop is called; dial reaches it.
+func (p *Provider) Listen() (dial func(ctx context.Context, network, addr string) (net.Conn, error), stop func()) {
+	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = server.Serve(l) })
+	return l.dial, func() {
+		p.Close(websocket.CloseGoingAway, "the test is over")
+		_ = server.Close()
+		wg.Wait()
+	}
+}
+
+// Got are the client's events so far, sound left out.
+func (p *Provider) Got() []dialect.ClientEvent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]dialect.ClientEvent(nil), p.got...)
+}
+
+// Violations are the broken rules so far.
+func (p *Provider) Violations() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.violations...)
+}
+
+// Refusals counts the answers that were asked for while there was one.
+func (p *Provider) Refusals() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.active
+}
+
+// Heard is how much sound the newest connection was given.
+func (p *Provider) Heard() time.Duration {
+	c := p.current()
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return samples(c.written)
+}
+
+// Items are the conversation of the newest connection.
+func (p *Provider) Items() []dialect.Item {
+	c := p.current()
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]dialect.Item, len(c.items))
+	for i, it := range c.items {
+		all[i] = it.Item
+	}
+	return all
+}
+
+// Session is what the newest connection is set to.
+func (p *Provider) Session() dialect.Session {
+	c := p.current()
+	if c == nil {
+		return dialect.Session{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
+}
+
+// Close ends the newest connection with a code.
+func (p *Provider) Close(code int, text string) {
+	if c := p.current(); c != nil {
+		c.close(code, text)
+	}
+}
+
+// Send sends an event of the test's own, unchecked.
+func (p *Provider) Send(raw string) {
+	if c := p.current(); c != nil {
+		c.out <- []byte(raw)
+	}
+}
+
+func (p *Provider) current() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conn
+}
+
+func (p *Provider) violation(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.violations = append(p.violations, fmt.Sprintf(format, args...))
+}
+
+// ServeHTTP takes the socket of GET …/realtime?model=….
+func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case p.script.Status != 0:
+		http.Error(w, `{"error":{"message":"refused"}}`, p.script.Status)
+		return
+	case p.script.Key != "" && r.Header.Get("Authorization") != "Bearer "+p.script.Key:
+		http.Error(w, `{"error":{"message":"Incorrect API key provided: `+r.Header.Get("Authorization")+`"}}`, http.StatusUnauthorized)
+		return
+	}
+	if r.URL.Path != "/v1/realtime" || r.URL.Query().Get("model") == "" {
+		p.violation("dialled %s", r.URL)
+	}
+	if r.Header.Get("OpenAI-Beta") != "" {
+		p.violation("the beta's header is sent")
+	}
+	up := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
+	ws, err := up.Upgrade(w, r, nil)
+	if err != nil {
+		return
+	}
+	c := newConn(p, ws)
+	p.mu.Lock()
+	p.conn = c
+	p.conns++
+	p.mu.Unlock()
+	c.serve()
+}
+
+// emit sends an event, which must fit the official types.
+func (c *conn) emit(e dialect.ServerEvent) {
+	data, err := dialect.Encode(e)
+	if err != nil {
+		c.p.violation("the fake cannot write %T: %v", e, err)
+		return
+	}
+	if err := dialecttest.Server(data); err != nil {
+		c.p.violation("the fake sends %s: %v", data, err)
+	}
+	if c.p.script.Beta {
+		data = toBeta(data)
+	}
+	select {
+	case c.out <- data:
+	case <-c.done:
+	}
+}
+
+func (c *conn) fail(code, message, eventID string) {
+	c.emit(&dialect.Error{EventID: c.id("event"), Error: dialect.ErrorDetail{Type: "invalid_request_error", Code: code, Message: message, EventID: eventID}})
+}
+
+// pipes is a listener in memory.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (l *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-l.done:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements net.Listener, as do the others.
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "pipe"} }

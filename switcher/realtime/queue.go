@@ -1,0 +1,95 @@
+package realtime
+
+import (
+	"context"
+	"sync"
+)
+
+// queue is an ordered line between the loop and a goroutine that may have to wait. Put never waits; whoever puts looks at load.
+type queue[T any] struct {
+	weigh func(T) int   // samples of sound in an entry, 0 for anything else
+	wake  chan struct{} // capacity 1: there is something
+	room  chan struct{} // capacity 1: something was taken
+
+	mu      sync.Mutex
+	entries []T
+	samples int // of sound waiting
+}
+
+func newQueue[T any](weigh func(T) int) *queue[T] {
+	return &queue[T]{weigh: weigh, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue[T]) put(v T) {
+	q.mu.Lock()
+	q.entries = append(q.entries, v)
+	q.samples += q.weigh(v)
+	q.mu.Unlock()
+	nudge(q.wake)
+}
+
+// load is how many entries without sound wait, and how many samples.
+func (q *queue[T]) load() (words, samples int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, v := range q.entries {
+		if q.weigh(v) == 0 {
+			words++
+		}
+	}
+	return words, q.samples
+}
+
+// remove takes out what match names, from the old end, at most limit; it gives how many.
+func (q *queue[T]) remove(limit int, match func(T) bool) (removed int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	kept := q.entries[:0]
+	for _, v := range q.entries {
+		if removed < limit && match(v) {
+			removed++
+			q.samples -= q.weigh(v)
+			continue
+		}
+		kept = append(kept, v)
+	}
+	clear(q.entries[len(kept):])
+	q.entries = kept
+	return removed
+}
+
+func (q *queue[T]) take() (v T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.entries) == 0 {
+		return v, false
+	}
+	v = q.entries[0]
+	var zero T
+	q.entries[0] = zero
+	q.entries = q.entries[1:]
+	q.samples -= q.weigh(v)
+	nudge(q.room)
+	return v, true
+}
+
+// next waits for the oldest entry. For one goroutine.
+func (q *queue[T]) next(ctx context.Context) (v T, err error) {
+	for {
+		if v, ok := q.take(); ok {
+			return v, nil
+		}
+		select {
+		case <-ctx.Done():
+			return v, ctx.Err()
+		case <-q.wake:
+		}
+	}
+}
