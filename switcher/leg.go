@@ -36,7 +36,7 @@ type LegInfo struct {
 	Name     string `json:"name"`
 	Kind     Kind   `json:"kind"`
 	State    State  `json:"state"`
-	Epoch    uint64 `json:"epoch"` // counts the commits of the session; output of an older epoch is nobody's
+	Epoch    uint64 `json:"epoch"` // counts the legs that the session has started; output of any but the active one's is nobody's
 	Provider string `json:"provider"`
 }
 
@@ -96,7 +96,7 @@ type Tool struct {
 type Start struct {
 	Session string
 	Epoch   uint64
-	Reason  string // first, switch, failover, rollover
+	Reason  string // first, switch, failover, rollover, resume (the session was restarted)
 	Seed    Seed
 	Tools   []Tool
 	InRate  int // Hz of the Sound it is given
@@ -124,7 +124,7 @@ type Sight struct {
 // Leg is one running pipeline of one epoch.
 type Leg interface {
 	// Run connects, takes the seed in, puts out ReadyOut, and serves until ctx ends, which is no failure: it then returns
-	// nil. Any other return is the leg's death, a *LegError where there is more to tell. All its goroutines have ended
+	// nil (context.Cause is a StopReason, for a leg that tells others). Any other return is the leg's death, a *LegError where there is more to tell. All its goroutines have ended
 	// when it returns. What it needs comes by in, whose Next it calls from one goroutine; what it says it gives to out.
 	// A leg says nothing of its own accord before FloorIn.
 	Run(ctx context.Context, start Start, in *Inbox, out Emit) error

@@ -1,0 +1,360 @@
+package switcher
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	chatctx "sightline/context"
+	"sightline/context/recorder"
+)
+
+// utterance is something the caller said to a leg, until its transcript is final.
+type utterance struct {
+	run      *run
+	item     string
+	as       string // its id for the recorder
+	speaking bool
+	at       time.Time
+	stale    bool // its transcript is later than Times.Settle: nothing waits for it any more
+}
+
+// pending counts the utterances that something waits for.
+func (r *run) pending() (n int) {
+	for _, u := range r.utters {
+		if !u.stale {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *run) sortedUtterances() []*utterance {
+	return slices.SortedFunc(maps.Values(r.utters), func(a, b *utterance) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.item, b.item)) })
+}
+
+// output takes what a leg gives.
+func (c *core) output(e evOutput) {
+	r := c.runs[e.epoch]
+	if r == nil {
+		c.count.LateOutputs++
+		return
+	}
+	switch o := e.out.(type) {
+	case ReadyOut:
+		c.isReady(r)
+		return
+	case NoticeOut:
+		c.noticed(r, o)
+		return
+	}
+	switch {
+	case r != c.active:
+		c.count.LateOutputs++
+	case c.holding():
+		c.held = append(c.held, e)
+	default:
+		c.activeOutput(r, e.out)
+	}
+}
+
+// maxPCM bounds one SoundOut: 20 s at 48 kHz.
+const maxPCM = 20 * 48000
+
+func (c *core) activeOutput(r *run, out Output) {
+	switch o := out.(type) {
+	case CallerSpeechOut:
+		c.callerSpeech(r, o)
+	case TranscriptOut:
+		c.transcript(r, o)
+	case TextOut:
+		if t := c.openTurn(r, o.Item); t != nil {
+			c.turnText(t, o.Delta)
+		}
+	case SoundOut:
+		if !validRate(o.Rate) || len(o.PCM) > maxPCM {
+			c.count.BadOutputs++
+			return
+		}
+		if t := c.openTurn(r, o.Item); t == nil {
+			c.count.StoppedSound++
+		} else if len(o.PCM) > 0 {
+			c.turnSound(t, o.Rate, o.PCM, o.Text)
+		}
+	case TurnDoneOut:
+		if t := r.turns[o.Item]; t != nil {
+			c.turnMade(t, o.Status)
+		}
+	case ToolCallOut:
+		c.toolCall(r, o)
+	case ToolCancelOut:
+		c.toolCancel(r, o)
+	default:
+		c.count.BadOutputs++
+	}
+}
+
+// openTurn is the turn of an output, nil when it is over or its id is none.
+func (c *core) openTurn(r *run, item string) *turn {
+	if !openID(item) {
+		c.count.BadOutputs++
+		return nil
+	}
+	t := c.turnOf(r, item)
+	if t != nil && t.made {
+		return nil
+	}
+	return t
+}
+
+func (c *core) noticed(r *run, o NoticeOut) {
+	c.notice(r.epoch, o.Code, o.Message)
+	if o.Code == "expires" && r == c.active {
+		c.in(dueRollover, "", 0)
+	}
+}
+
+// speech is what the session's detector found.
+func (c *core) speech(e evSpeech) {
+	switch {
+	case e.started:
+		c.speaking, c.callerTurn, c.speechAt = true, true, e.at
+		c.keepSound(e.at)
+		c.off(dueSettle, "")
+		c.observe(Event{Kind: SpeechStarted, Who: "caller", Epoch: c.epoch})
+		c.bargeIn()
+		return
+	case c.speaking:
+		c.observe(Event{Kind: SpeechStopped, Who: "caller", Epoch: c.epoch})
+	}
+	c.speaking, c.pausedAt = false, e.at
+	c.off(dueBargeIn, "")
+	if e.final {
+		c.callerTurn, c.turnCalls = false, 0
+		c.in(dueSettle, "", c.times.Settle)
+	}
+}
+
+// keepSound marks the sound from at on as that of the caller's turn.
+func (c *core) keepSound(at time.Time) {
+	if !c.marked {
+		c.marked, c.markAt = true, at
+		c.do(aMark{at})
+	}
+}
+
+func (c *core) unmark() {
+	c.marked = false
+	c.do(aUnmark{})
+}
+
+// settled: what the caller said has become a transcript, or never will.
+func (c *core) settled() {
+	if c.active == nil && c.lost != nil { // nobody has listened
+		return
+	}
+	if c.active != nil {
+		for _, u := range c.active.utters {
+			u.stale = u.stale || !u.speaking
+		}
+	}
+	if c.marked && !c.callerTurn && (c.active == nil || c.active.pending() == 0) {
+		c.unmark()
+	}
+}
+
+// bargeIn stops what is played because the caller speaks, when the policy is met.
+func (c *core) bargeIn() {
+	p := c.bargeInPolicy()
+	if p.Off || len(c.order) == 0 {
+		return
+	}
+	if p.MinSpeech > 0 || p.MinWords > 0 {
+		c.in(dueBargeIn, "", p.MinSpeech)
+		return
+	}
+	c.interrupt(false)
+}
+
+func (c *core) bargeInPolicy() BargeIn { return c.policy.bargeIn }
+
+// bargeInDue: the caller has spoken for long enough; with MinWords, the words decide as they come.
+func (c *core) bargeInDue() {
+	if (c.speaking || c.legHears()) && c.bargeInPolicy().MinWords == 0 {
+		c.interrupt(false)
+	}
+}
+
+// bargeInWords: so much is understood of what the caller says.
+func (c *core) bargeInWords(text string) {
+	p := c.bargeInPolicy()
+	if p.Off || p.MinWords == 0 || len(strings.Fields(text)) < p.MinWords {
+		return
+	}
+	if _, waits := c.timers[timer{dueBargeIn, ""}]; !waits {
+		c.interrupt(false)
+	}
+}
+
+// legHears: the active leg says that the caller speaks.
+func (c *core) legHears() bool {
+	if c.active == nil {
+		return false
+	}
+	for _, u := range c.active.utters {
+		if u.speaking {
+			return true
+		}
+	}
+	return false
+}
+
+// callerSpeech is what a leg's own detector found.
+func (c *core) callerSpeech(r *run, o CallerSpeechOut) {
+	if !openID(o.Item) {
+		c.count.BadOutputs++
+		return
+	}
+	at := o.At
+	if at.IsZero() || at.After(c.now) {
+		at = c.now
+	}
+	if !o.Started {
+		if u := r.utters[o.Item]; u != nil {
+			u.speaking = false
+			c.recordCaller(u, recorder.Event{Kind: recorder.SpeechStopped, At: at})
+			c.in(dueSettle, "", c.times.Settle)
+		}
+		return
+	}
+	u := c.utteranceOf(r, o.Item, at)
+	u.speaking = true
+	c.keepSound(at)
+	if r.Can.OwnTurns {
+		if !c.speaking {
+			c.observe(Event{Kind: SpeechStarted, Who: "caller", Epoch: r.epoch, Item: o.Item})
+		}
+		c.turnCalls = 0
+		c.bargeIn()
+	}
+}
+
+// utteranceOf finds what is being said, or begins it.
+func (c *core) utteranceOf(r *run, item string, at time.Time) *utterance {
+	u := r.utters[item]
+	if u == nil {
+		if at.IsZero() || at.After(c.now) {
+			at = c.now
+			if !c.speechAt.IsZero() {
+				at = c.speechAt
+			}
+		}
+		u = &utterance{run: r, item: item, as: item, at: at}
+		if n := r.again[item]; n > 0 {
+			u.as = item[:min(len(item), 60)] + "-" + string(rune('a'+min(n, 25)))
+		}
+		r.utters[item] = u
+		c.recordCaller(u, recorder.Event{Kind: recorder.SpeechStarted, At: at})
+	}
+	return u
+}
+
+func (c *core) recordCaller(u *utterance, e recorder.Event) {
+	e.Who, e.Epoch, e.Leg, e.Item = recorder.Caller, u.run.epoch, u.run.Name, u.as
+	c.record(e)
+}
+
+// transcript is what somebody said, as the active leg understood it.
+func (c *core) transcript(r *run, o TranscriptOut) {
+	if !openID(o.Item) {
+		c.count.BadOutputs++
+		return
+	}
+	if o.Agent {
+		if t := c.turnOf(r, o.Item); t != nil && !o.Failed {
+			c.turnTranscript(t, o.Text, o.Final)
+		}
+		return
+	}
+	u := c.utteranceOf(r, o.Item, o.At)
+	switch {
+	case o.Failed:
+		c.recordCaller(u, recorder.Event{Kind: recorder.TranscriptFailed})
+	case o.Final:
+		c.recordCaller(u, recorder.Event{Kind: recorder.Final, Text: o.Text})
+		if strings.TrimSpace(o.Text) != "" {
+			c.spoke = true
+			c.observe(Event{Kind: TranscriptSaid, Epoch: r.epoch, Who: "caller", Item: o.Item, Text: o.Text, Final: true})
+		}
+	default:
+		c.recordCaller(u, recorder.Event{Kind: recorder.Partial, Text: o.Text})
+		c.observe(Event{Kind: TranscriptSaid, Epoch: r.epoch, Who: "caller", Item: o.Item, Text: o.Text})
+		c.bargeInWords(o.Text)
+		return
+	}
+	delete(r.utters, o.Item)
+	c.bargeInWords(o.Text)
+	c.understood(r)
+}
+
+// understood: a transcript is final; the sound of what is said since is all that the next leg would need.
+func (c *core) understood(r *run) {
+	if r.pending() > 0 {
+		first := r.sortedUtterances()[0].at
+		if c.marked && first.After(c.markAt) {
+			c.markAt = first
+			c.do(aMark{first})
+		}
+		return
+	}
+	switch {
+	case !c.marked:
+	case r.Can.OwnTurns || !c.callerTurn:
+		c.unmark()
+	case c.speechAt.After(c.markAt): // the caller has begun anew meanwhile
+		c.markAt = c.speechAt
+		c.do(aMark{c.speechAt})
+	}
+}
+
+// entry is one that has come into the log.
+func (c *core) entry(e chatctx.Entry) {
+	if e.Op != chatctx.OpAppend {
+		return
+	}
+	if o, ok := e.Item.(*chatctx.FunctionCallOutput); ok && !ownEntry(e) {
+		c.answeredByOthers(o)
+		return
+	}
+	if m, ok := e.Item.(*chatctx.Message); ok && m.Role == chatctx.RoleUser {
+		c.spoke = true
+	}
+	if c.active == nil || e.Seq <= c.active.seen || ownEntry(e) || isSwitch(e.Item) {
+		return
+	}
+	m, ok := e.Item.(*chatctx.Message)
+	c.give(c.active, ItemIn{Seq: e.Seq, Item: e.Item, Respond: ok && m.Role == chatctx.RoleUser})
+}
+
+// ownEntry: the session, a leg, or what the caller said to it caused the entry. What the session said itself is none: no leg
+// knows of it.
+func ownEntry(e chatctx.Entry) bool {
+	switch {
+	case strings.HasPrefix(e.OpID, opPrefix):
+		return true
+	case !strings.HasPrefix(e.OpID, "rec:"):
+		return false
+	}
+	m, ok := e.Item.(*chatctx.Message)
+	return !ok || m.Role != chatctx.RoleAssistant || e.Author != "system"
+}
+
+// opPrefix begins the op_ids of the switcher's own entries.
+const opPrefix = "sw:"
+
+func isSwitch(item chatctx.Item) bool {
+	_, ok := item.(*chatctx.PipelineSwitch)
+	return ok
+}
