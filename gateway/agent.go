@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,12 +49,16 @@ type agent struct {
 
 	answers  chan outgoing // from read and image requests to write; when full, read waits and so does the client
 	requests chan struct{} // a token per image request under way
-	wake     chan struct{} // capacity 1: images, sources or wishes changed
+	wake     chan struct{} // capacity 1: images, sources, wishes or the outbox changed
+	outbox   outbox        // what it is told unasked
 
 	mu      sync.Mutex
 	want    wire.Want
 	rewant  bool
-	changed map[string]bool // sources whose state has not been told yet
+	changed map[string]bool       // sources whose state has not been told yet
+	legs    map[uint64]*remoteLeg // epochs that are this agent's now
+
+	legDropped uint64 // outputs of an epoch that is not its own
 
 	seq        atomic.Uint64 // last entry sent
 	superseded atomic.Uint64 // images replaced before they were sent
@@ -92,13 +98,14 @@ func (s *Session) serveAgent(conn *websocket.Conn) {
 		limiter:  rate.NewLimiter(rate.Limit(s.cfg.OpsPerSecond), 2*s.cfg.OpsPerSecond),
 		attached: time.Now(), ctx: ctx, cancel: cancel,
 		answers: make(chan outgoing, answerQueue), requests: make(chan struct{}, maxRequests), wake: make(chan struct{}, 1),
-		want: hello.Want, changed: map[string]bool{},
+		want: hello.Want, changed: map[string]bool{}, legs: map[uint64]*remoteLeg{},
 	}
 	if err := s.addAgent(a); err != nil {
 		refuseHello(conn, err)
 		return
 	}
 	defer s.removeAgent(a)
+	_ = a.listen() // fails when the session ends, which the loops see too
 	a.logger.Info("agent attached")
 	a.run(hello)
 	a.logger.Info("agent detached", keyReason, context.Cause(ctx).Error())
@@ -210,11 +217,33 @@ func (s *Session) addAgent(a *agent) error {
 
 func (s *Session) removeAgent(a *agent) {
 	s.mu.Lock()
-	if s.agents[a.id] == a {
+	gone := s.agents[a.id] == a
+	if gone {
 		delete(s.agents, a.id)
 	}
 	s.touchLocked(time.Now())
 	s.mu.Unlock()
+	if gone {
+		_ = s.tools.set(a.id, nil) // no tools: always allowed
+	}
+	if v := s.currentVoice(); v != nil {
+		v.unregister(a)
+		v.retune()
+	}
+}
+
+// agent finds an attached agent, nil when it is not.
+func (s *Session) agent(id string) *agent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.agents[id]
+}
+
+// allAgents is a copy of the list.
+func (s *Session) allAgents() []*agent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.agents))
 }
 
 // readHello waits for the first message, which must be a hello.

@@ -150,7 +150,6 @@ func TestBadMessagesGetAnErrorAndChangeNothing(t *testing.T) { // G12
 	c, _ := g.attach("s", "a", `"want":{}`)
 	for name, m := range map[string]struct{ text, code string }{
 		"unknown type":     {`{"type":"fly","op_id":"1"}`, "unknown_type"},
-		"later type":       {`{"type":"say","op_id":"1","text":"x"}`, "unknown_type"},
 		"no type":          {`{"op_id":"1"}`, "unknown_type"},
 		"type a number":    {`{"type":5,"op_id":"1"}`, "unknown_type"},
 		"no op id":         {`{"type":"context.append","item":{"type":"message","role":"user","content":"x"}}`, "invalid_argument"},

@@ -44,13 +44,35 @@ func (a *agent) read() error {
 
 func (a *agent) heard() error { return a.conn.SetReadDeadline(time.Now().Add(silenceTimeout)) }
 
-// takeBinary: no binary message is served yet, but its frame must be sound.
+// takeBinary handles one binary message: sound of a leg, or sound to say. It counts against the rate limit only as what it is
+// for: a leg sends 50 pieces a second.
 func (a *agent) takeBinary(data []byte) error {
-	t, _, _, err := wire.DecodeBinary(data)
+	t, header, payload, err := wire.DecodeBinary(data)
 	if err != nil {
 		return &closeReason{code: wire.CloseProtocolError, text: err.Error()}
 	}
-	return a.refuse(unknownType(t), "", "")
+	opID, _ := idsOf(header)
+	switch t {
+	case wire.TypeAudio:
+		err = a.legSound(header, payload)
+	case wire.TypeSay:
+		var m wire.Say
+		if err = decode(header, &m); err == nil {
+			err = a.say(a.ctx, m, payload)
+		}
+	default:
+		err = unknownType(t)
+	}
+	return a.settle(err, opID, "")
+}
+
+// settle answers what is only wrong with a message; what ends the socket is given back.
+func (a *agent) settle(err error, opID, requestID string) error {
+	var reason *closeReason
+	if err == nil || errors.As(err, &reason) || a.ctx.Err() != nil {
+		return err
+	}
+	return a.refuse(err, opID, requestID)
 }
 
 // take handles one text message. Its error ends the socket; whatever is only wrong with the message is answered.
@@ -63,20 +85,18 @@ func (a *agent) take(data []byte) error {
 		return &closeReason{code: wire.CloseProtocolError, text: err.Error()}
 	}
 	opID, requestID := idsOf(data)
-	if r := a.limiter.Reserve(); t != wire.TypeBye && r.Delay() > 0 {
+	if r := a.limiter.Reserve(); !unlimited(t) && r.Delay() > 0 {
 		wait := r.Delay()
 		r.Cancel()
 		p := problem.New(problem.RateLimited, "more than %d messages a second: wait %d ms", a.session.cfg.OpsPerSecond, wait.Milliseconds())
 		return a.refuse(p.WithRetryAfter(wait), opID, requestID)
 	}
-	if err := a.handle(t, data); err != nil {
-		var reason *closeReason
-		if errors.As(err, &reason) || a.ctx.Err() != nil {
-			return err
-		}
-		return a.refuse(err, opID, requestID)
-	}
-	return nil
+	return a.settle(a.handle(t, data), opID, requestID)
+}
+
+// unlimited: a leg's words come as fast as its model speaks, and are bounded by how far it may be ahead.
+func unlimited(t wire.Type) bool {
+	return t == wire.TypeBye || t == wire.TypeLegText || t == wire.TypeLegTranscript
 }
 
 // handle does what a message asks for.
@@ -110,7 +130,11 @@ func (a *agent) handle(t wire.Type, data []byte) error {
 		a.want, a.rewant = m.Want, true
 		a.mu.Unlock()
 		a.poke()
-		return nil
+		return a.listen()
+	case wire.TypeToolsSet, wire.TypeToolResult, wire.TypePipelineSwitch, wire.TypeSay, wire.TypeInterrupt, wire.TypeLegRegister:
+		return a.handlePipeline(t, data)
+	case wire.TypeLegReady, wire.TypeLegFailed, wire.TypeLegText, wire.TypeLegTranscript, wire.TypeLegToolCall, wire.TypeLegTurnDone:
+		return a.legMessage(t, data)
 	case wire.TypePing:
 		var m wire.Ping
 		if err := decode(data, &m); err != nil {
@@ -126,7 +150,7 @@ func (a *agent) handle(t wire.Type, data []byte) error {
 }
 
 func unknownType(t wire.Type) error {
-	return problem.New(problem.UnknownType, "message type %q is not served: this version serves context.append, context.update, context.remove, context.truncate, handoff, image.request, want, ping and bye", t).WithField("type")
+	return problem.New(problem.UnknownType, "message type %q is not served: PROTOCOL.md §5 has the list of those that are", t).WithField("type")
 }
 
 // requestImage answers in its own goroutine, since an image may have to be waited for.
@@ -221,12 +245,16 @@ func ackMessage(opID string, ack chatctx.Ack) wire.Ack {
 	}
 }
 
-// idsOf finds what an answer is to be addressed with, also in a message that is otherwise wrong.
+// idsOf finds what an answer is to be addressed with, also in a message that is otherwise wrong. A tool's result without an
+// op_id goes by its call_id.
 func idsOf(data []byte) (opID, requestID string) {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(data, &m) == nil {
 		_ = json.Unmarshal(m["op_id"], &opID)
 		_ = json.Unmarshal(m["request_id"], &requestID)
+		if opID == "" && string(m["type"]) == `"tool.result"` {
+			_ = json.Unmarshal(m["call_id"], &opID)
+		}
 	}
 	return opID, requestID
 }

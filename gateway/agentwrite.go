@@ -63,6 +63,9 @@ func (a *agent) writeDue(cursor *chatctx.Cursor, feeds *imageFeeds) error {
 		}
 		break
 	}
+	if err := a.writeTold(); err != nil {
+		return writeProblem(err)
+	}
 	if err := a.writeEntries(cursor); err != nil {
 		return err
 	}
@@ -90,6 +93,7 @@ func (a *agent) welcome(hello wire.Hello) (*chatctx.Cursor, error) {
 			MaxImageBytes: a.session.cfg.MaxImageBytes, OpsPerSecond: a.session.cfg.OpsPerSecond, MaxImageFPS: a.session.cfg.MaxImageFPS,
 		},
 	}
+	w.Epoch, w.ActiveLeg, _ = a.session.legs()
 	for _, src := range a.session.allSources() {
 		w.Sources = append(w.Sources, src.message())
 	}
@@ -143,6 +147,23 @@ func (a *agent) writeEntries(cursor *chatctx.Cursor) error {
 			return writeProblem(err)
 		}
 		a.seq.Store(e.Seq)
+	}
+	return nil
+}
+
+// writeTold sends what the agent is told unasked, sound last: it is the larger part.
+func (a *agent) writeTold() error {
+	told, sound := a.outbox.take()
+	for _, m := range told {
+		if err := a.writeText(m.data); err != nil {
+			return err
+		}
+	}
+	for _, m := range sound {
+		_ = a.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if err := a.conn.WriteMessage(websocket.BinaryMessage, m); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -213,6 +234,22 @@ func (a *agent) wantsContext() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.want.Context
+}
+
+func (a *agent) wantsTranscripts() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.want.Transcripts
+}
+
+// soundRate is the rate at which the agent wants the caller's sound, 0: it does not. A leg is given it as a leg.
+func (a *agent) soundRate() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.want.Audio == nil || !a.want.Audio.In || len(a.legs) > 0 {
+		return 0
+	}
+	return a.want.Audio.Rate
 }
 
 func (a *agent) takeWant() ([]wire.WantImage, bool) {

@@ -48,6 +48,8 @@ type Config struct {
 	WebPolicy string
 	Log       *slog.Logger // nil: discard
 
+	Pipelines PipelineConfig // what sessions talk with; zero: agents may register legs, nothing is built in
+
 	// Fetch gets the http(s) images that messages refer to, by its own rules; nil: they stay references, nothing is fetched.
 	Fetch *fetch.Fetcher
 

@@ -79,6 +79,7 @@ func (s *Session) detail() sessionDetail {
 	}
 	publisher, published, ended := s.publisher, s.published, s.ended
 	s.mu.Unlock()
+	d.Epoch, d.ActiveLeg, d.Legs = s.legs()
 	slices.SortFunc(d.Agents, func(a, b agentDetail) int { return cmp.Compare(a.AgentID, b.AgentID) })
 	flowing := false
 	now := time.Now()
@@ -104,6 +105,22 @@ func (s *Session) detail() sessionDetail {
 		d.State = stateConnecting
 	}
 	return d
+}
+
+// legs are the pipelines of the session, and which has the floor. Before anybody spoke, the built-in ones are registered.
+func (s *Session) legs() (epoch uint64, active *string, legs []switcher.LegInfo) {
+	legs = []switcher.LegInfo{}
+	v := s.currentVoice()
+	if v == nil {
+		for _, p := range s.cfg.Pipelines.Builtin {
+			legs = append(legs, switcher.LegInfo{Name: p.Name, Kind: p.Kind, State: switcher.Registered, Provider: p.Provider})
+		}
+		return 0, nil, legs
+	}
+	if leg, ok := v.switcher.Active(); ok {
+		active = &leg.Name
+	}
+	return v.switcher.Epoch(), active, append(legs, v.switcher.Legs()...)
 }
 
 func (src *source) detail(now time.Time) sourceDetail {

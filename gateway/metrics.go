@@ -24,6 +24,7 @@ type metrics struct {
 	superseded prometheus.Counter
 	imageAge   prometheus.Histogram
 	imageDelay prometheus.Histogram
+	voice      *voiceMetrics
 
 	mu      sync.Mutex
 	tracks  map[*frames.Track]struct{} // running
@@ -50,6 +51,7 @@ func newMetrics() *metrics {
 	m.imageDelay = histogram("image_delay_seconds", "From a frame's last packet to its image being written to an agent.")
 	m.registry.MustRegister(m.appends, m.appendTime, m.refusals, m.images, m.imageBytes, m.superseded, m.imageAge, m.imageDelay,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.voice = newVoiceMetrics(m.registry)
 	return m
 }
 

@@ -26,6 +26,8 @@ type publication struct {
 	state  rtc.State
 	tracks int // of a foreign one: it has left when its last track has ended
 	videos int // of a foreign one, ever added: they name the sources
+
+	microphone *microphone // guarded by session.mu
 }
 
 // publish answers an offer and makes its peer the session's publisher. There is one at a time: while the present one is
@@ -48,6 +50,9 @@ func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string)
 	p.peer, p.answer = peer, answer
 	p.mu.Unlock()
 	s.use()
+	if v := s.currentVoice(); v != nil {
+		p.giveVoice(v)
+	}
 	go p.watch(peer)
 	if s.hasEnded() { // its end has not seen the peer
 		p.closeSoon()
@@ -90,7 +95,23 @@ func (s *Session) unpublish(p *publication) {
 	if s.publisher == p {
 		s.publisher = nil
 		s.touchLocked(time.Now())
+		if s.voice != nil {
+			s.voice.lose()
+		}
 	}
+}
+
+// giveVoice lets the publisher hear the session, if its offer has room for that.
+func (p *publication) giveVoice(v *voice) {
+	peer := p.current()
+	if peer == nil { // being answered: publish does it then
+		return
+	}
+	write, ok := peer.Speaker()
+	if !ok {
+		write = nil
+	}
+	v.listener.setWriter(write)
 }
 
 func (p *publication) stateChanged(state rtc.State) {
@@ -174,10 +195,10 @@ func (p *publication) Close(reason string) {
 // Done is closed when the publisher is gone.
 func (p *publication) Done() <-chan struct{} { return p.done }
 
-// addTrack takes one incoming track in: video becomes a source, sound is drained and counted.
+// addTrack takes one incoming track in: video becomes a source, sound the microphone.
 func (s *Session) addTrack(p *publication, in *rtc.InTrack) {
 	if in.Kind != "video" {
-		s.drainTrack(p, in)
+		s.addMicrophone(p, in)
 		return
 	}
 	src, track, err := s.startSource(p, in)

@@ -11,6 +11,7 @@ import (
 	"sightline/frames"
 	"sightline/gateway/problem"
 	"sightline/gateway/rtc"
+	"sightline/gateway/sound/vad"
 	"sightline/gateway/whip"
 )
 
@@ -38,8 +39,12 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	speech, err := vad.Load()
+	if err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
 	base, cancel := context.WithCancel(context.Background())
-	sh := &shared{budget: frames.NewBudget(runtime.GOMAXPROCS(0)), metrics: newMetrics()}
+	sh := &shared{budget: frames.NewBudget(runtime.GOMAXPROCS(0)), metrics: newMetrics(), speech: speech}
 	s := &Server{
 		cfg: cfg, engine: engine, metrics: sh.metrics, cancel: cancel, started: time.Now(),
 		sessions: newRegistry(base, cfg, sh),

@@ -11,6 +11,7 @@ import (
 	chatctx "sightline/context"
 	"sightline/frames"
 	"sightline/gateway/problem"
+	"sightline/gateway/sound/vad"
 )
 
 // Session is one user's call and all that hangs on it: at most one publisher with its sources, the agents, the conversation.
@@ -22,22 +23,25 @@ type Session struct {
 	logger  *slog.Logger
 	shared  *shared
 	log     *chatctx.Log
+	tools   *toolbox
 
 	tasks sync.WaitGroup // track readers, tracks, agent sockets; Add only under mu while not ended
 	kick  chan struct{}  // capacity 1: something about the session's life changed
 	done  chan struct{}  // closed when all tasks have returned and the log is closed
 
-	mu        sync.Mutex // guards what follows
-	ended     bool
-	endReason string
-	publisher *publication
-	published bool // somebody has published before
-	sources   []*source
-	agents    map[string]*agent
-	sockets   int                          // agent sockets, those included that have not said hello
-	newcomers map[*websocket.Conn]struct{} // those
-	idleSince time.Time                    // when publisher and last agent had gone; zero while there is one
-	used      bool                         // somebody published, attached or wrote; an unused session leaves nothing behind
+	mu         sync.Mutex // guards what follows
+	ended      bool
+	endReason  string
+	publisher  *publication
+	published  bool // somebody has published before
+	sources    []*source
+	agents     map[string]*agent
+	sockets    int                          // agent sockets, those included that have not said hello
+	newcomers  map[*websocket.Conn]struct{} // those
+	idleSince  time.Time                    // when publisher and last agent had gone; zero while there is one
+	voice      *voice                       // nil until somebody needs it
+	microphone *microphone                  // of the present publisher
+	used       bool                         // somebody published, attached or wrote; an unused session leaves nothing behind
 
 	previous *restingSession // what had this id before; set by the registry, read after the end
 }
@@ -46,14 +50,17 @@ type Session struct {
 type shared struct {
 	budget  *frames.Budget
 	metrics *metrics
+	speech  *vad.Model // tells speech from other sound
 }
 
 func newSession(id, key string, cfg Config, sh *shared, log *chatctx.Log, now time.Time) *Session {
-	return &Session{
+	s := &Session{
 		id: id, key: key, created: now, cfg: cfg, logger: cfg.Log.With(keySession, id), shared: sh, log: log,
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
 		agents: map[string]*agent{}, newcomers: map[*websocket.Conn]struct{}{}, idleSince: now,
 	}
+	s.tools = newToolbox(s, cfg.Pipelines.Tools)
+	return s
 }
 
 // ID is the public session id.
@@ -117,9 +124,13 @@ func (s *Session) run(ctx context.Context) {
 	for conn := range s.newcomers { // their hello is not waited for
 		_ = conn.Close()
 	}
-	reason := s.endReason
+	reason, voice := s.endReason, s.voice
 	sources := append([]*source(nil), s.sources...)
 	s.mu.Unlock()
+	if voice != nil { // its legs are told while their agents are still there
+		voice.cancel()
+		<-voice.ended
+	}
 	for _, a := range agents {
 		a.leave(reason)
 	}
@@ -199,13 +210,22 @@ func (s *Session) beginLocked() bool {
 func (s *Session) append(ctx context.Context, author string, op chatctx.Op) (chatctx.Ack, error) {
 	start := time.Now()
 	s.use()
+	s.wakeVoice(op)
 	op, warnings := s.fetchImages(ctx, op)
-	ack, err := s.log.Append(ctx, chatctx.Origin{Author: author, At: start}, op)
+	ack, err := s.log.Append(ctx, chatctx.Origin{Author: author, At: start, Epoch: s.epoch()}, op)
 	s.shared.metrics.appended(time.Since(start), err)
 	if !ack.Duplicate {
 		ack.Warnings = append(ack.Warnings[:len(ack.Warnings):len(ack.Warnings)], warnings...)
 	}
 	return ack, contextProblem(err)
+}
+
+// epoch is that of the pipeline that has the floor, 0 before the first.
+func (s *Session) epoch() uint64 {
+	if v := s.currentVoice(); v != nil {
+		return v.switcher.Epoch()
+	}
+	return 0
 }
 
 func endedProblem(id string) error {

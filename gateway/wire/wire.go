@@ -173,6 +173,9 @@ type Welcome struct {
 	Replayed bool              `json:"replayed"` // entries from resume_from+1 on follow
 	Limits   Limits            `json:"limits"`
 	Sources  []Source          `json:"sources"`
+	// Epoch and ActiveLeg say which pipeline has the floor: null when none has.
+	Epoch     uint64  `json:"epoch"`
+	ActiveLeg *string `json:"active_leg"`
 }
 
 // Limits are the bounds that the gateway holds a client to.

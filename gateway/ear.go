@@ -1,0 +1,49 @@
+package gateway
+
+import (
+	"math"
+	"time"
+
+	"sightline/gateway/sound"
+)
+
+// ear is what listens to a microphone: the switcher, agents that want sound, and the detector of turns. It is for the
+// ingress' goroutine.
+type ear struct {
+	voice    *voice
+	listener *sound.Listener
+	meter    sound.Meter
+	speaking bool
+}
+
+func newEar(v *voice) *ear {
+	return &ear{voice: v, listener: sound.NewListener(v.session.shared.speech, v.session.cfg.Pipelines.Turns)}
+}
+
+// frame is given each 20 ms of sound at each wanted rate; it must not wait.
+func (e *ear) frame(rate int, pcm []int16, at time.Time) {
+	v := e.voice
+	v.switcher.Hear(rate, pcm, at)
+	for _, a := range v.session.allAgents() {
+		if a.soundRate() == rate {
+			a.hearCaller(pcm, rate, v.switcher.Epoch(), v.session.soundTime(at))
+		}
+	}
+	if rate != micRate {
+		return
+	}
+	for _, s := range e.listener.Hear(pcm, at) {
+		e.speaking = !s.Final
+		v.switcher.CallerSpeech(s.Started, s.Final, s.At)
+	}
+	if level, _, ok := e.meter.Add(rate, pcm, at); ok {
+		v.level.Store(math.Float64bits(level.RMS))
+	}
+}
+
+// close is told when the microphone has gone: whoever was speaking has ended.
+func (e *ear) close() {
+	if e.speaking {
+		e.voice.switcher.CallerSpeech(false, true, time.Now())
+	}
+}
