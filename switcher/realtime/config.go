@@ -4,8 +4,8 @@
 //
 //	loop     Run itself: owns all state, takes what the provider and the session say, never waits for either
 //	reader   socket → loop; waits while the loop does not take
-//	writer   queue → socket, and pings; the oldest sound is dropped beyond 10 s, 1,024 waiting words end the leg
-//	emitter  queue → Emit; the loop stops reading the provider while 10 s of sound or 1,024 outputs wait
+//	writer   queue → socket, and pings; the oldest sound is dropped beyond 30 s, 1,024 waiting words end the leg
+//	emitter  queue → Emit; the loop stops reading the provider while 4 minutes of sound or 1,024 other outputs wait
 //	feeder   Inbox → loop, from ReadyOut on
 //	looker   one Start.Look at a time, at most a second
 //
@@ -95,7 +95,7 @@ func New(c Config) *Leg {
 // Counters of a leg; each drop has its own.
 type Counters struct {
 	EarlySound    uint64 // pieces of the caller's sound from before the floor, dropped beyond 20 s
-	UnsentSound   uint64 // batches of it that the provider did not take within 10 s, dropped
+	UnsentSound   uint64 // batches of it that the provider did not take within 30 s, dropped
 	StoppedSound  uint64 // pieces of the model's sound that came after the interruption, dropped
 	EarlyAnswers  uint64 // answers that began before the floor, cancelled
 	RepeatedCalls uint64 // tool calls that were answered without being asked for again

@@ -13,10 +13,11 @@ import (
 	"sightline/switcher/realtime/dialect"
 )
 
-// Bounds of what waits.
+// Bounds of what waits. Providers send an answer far faster than it is played, and some close (1011) a connection whose pongs are
+// late because nobody reads it: so the longest usual answer (4,096 tokens, 205 s) is taken in whole, 12 MB at most.
 const (
-	mostUnsent = 10 * time.Second // of the caller's sound, for the provider
-	mostUnsaid = 10 * time.Second // of the model's sound, for the session
+	mostUnsent = 30 * time.Second // of the caller's sound, for the provider; the turn that is replayed after a switch comes at once
+	mostUnsaid = 4 * time.Minute  // of the model's sound, for the session
 	mostWords  = 1024             // of anything else, either way
 	tick       = 100 * time.Millisecond
 )

@@ -271,7 +271,7 @@ func TestOlderServersAreUnderstood(t *testing.T) {
 // TestAServerWithIdsOfItsOwn is a profile that neither keeps our ids nor answers turns by itself.
 func TestAServerWithIdsOfItsOwn(t *testing.T) {
 	p := realtime.LocalAI()
-	p.Acks = true
+	p.Acks, p.Answers = true, realtime.AnswersNever
 	s := setup{script: faketest.Script{OwnIDs: true, CreatedToo: true}, cfg: realtime.Config{Profile: p}, start: switcher.Start{Seed: switcher.Seed{Mode: switcher.SeedItems, Items: history}}}
 	with(t, s, func(r *rig) {
 		r.floor(false)

@@ -21,10 +21,10 @@ type Profile struct {
 	ImageBytes int // base64 characters of all of one turn
 	KeepImages int // live images that stay in its conversation; older ones are deleted
 
-	Truncate bool // cuts its own message to what was heard
-	Delete   bool // takes items out
-	// ServerVAD: it finds the caller's turns. CreateResponse: it can be told to answer them by itself or not to.
-	ServerVAD, CreateResponse bool
+	Truncate  bool    // cuts its own message to what was heard
+	Delete    bool    // takes items out
+	ServerVAD bool    // finds the caller's turns
+	Answers   Answers // … and answers them by itself
 	// ClientIDs: it keeps the ids that we give to items. Acks: it answers every item with item.added or item.created.
 	ClientIDs, Acks bool
 	// Transcribes: it takes audio.input.transcription; Transcription is the model named there unless Config does.
@@ -34,3 +34,13 @@ type Profile struct {
 	Resumes bool          // it could take a lost connection up again; not used: a fresh leg is seeded from our own context
 	MaxLife time.Duration // of one session, 0: no limit is known
 }
+
+// Answers says whether a provider answers the turns that it finds.
+type Answers string
+
+// The ways.
+const (
+	AnswersTold   Answers = "told"   // as create_response says: off until the leg has the floor
+	AnswersAlways Answers = "always" // whatever anybody says: it hears nothing until the leg has the floor
+	AnswersNever  Answers = "never"  // we ask
+)

@@ -15,7 +15,7 @@ func LocalAI() Profile {
 	return Profile{
 		Provider: "localai", KeyHeader: "Authorization", KeyPrefix: "Bearer ",
 		Rate: 24000, Seeds: []switcher.SeedMode{switcher.SeedInstructions}, MaxInstructions: 16 << 10,
-		ServerVAD: true, Transcribes: true,
+		ServerVAD: true, Answers: AnswersAlways, Transcribes: true,
 	}
 }
 

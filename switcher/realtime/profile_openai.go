@@ -13,7 +13,7 @@ func OpenAI() Profile {
 		Rate: 24000, Seeds: []switcher.SeedMode{switcher.SeedHybrid, switcher.SeedInstructions, switcher.SeedItems}, MaxInstructions: 48 << 10,
 		// No ceiling for images is published; large ones have closed connections.
 		Images: 4, ImageBytes: 512 << 10, KeepImages: 4,
-		Truncate: true, Delete: true, ServerVAD: true, CreateResponse: true, ClientIDs: true, Acks: true,
+		Truncate: true, Delete: true, ServerVAD: true, Answers: AnswersTold, ClientIDs: true, Acks: true,
 		Transcribes: true, Transcription: "gpt-4o-mini-transcribe",
 		MaxLife: 60 * time.Minute,
 	}

@@ -60,10 +60,14 @@ func with(t *testing.T, s setup, body func(r *rig)) {
 			r.err = r.leg.Run(ctx, s.start, r.inbox, r.emit)
 			close(r.ended)
 		}()
+		defer func() { // also when body gave up
+			cancel()
+			<-r.ended
+			unlisten()
+		}()
 		body(r)
 		cancel()
 		<-r.ended
-		unlisten()
 		if v := p.Violations(); len(v) > 0 && !s.broken {
 			t.Errorf("%d rules broken, the first: %s", len(v), v[0])
 		}

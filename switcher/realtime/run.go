@@ -198,8 +198,8 @@ func (r *run) takeFloor(f switcher.FloorIn) {
 		return
 	}
 	r.floor = true
-	if r.cfg.ownTurns() && r.p.CreateResponse {
-		r.response.auto = true
+	r.response.auto = r.cfg.ownTurns() && (r.p.Answers == AnswersTold || r.p.Answers == AnswersAlways)
+	if r.response.auto && r.p.Answers == AnswersTold {
 		r.send(&dialect.SessionUpdate{EventID: r.id("floor"), Session: dialect.Session{Type: "realtime",
 			Audio: &dialect.Audio{Input: &dialect.AudioInput{TurnDetection: r.turnDetection(true)}}}})
 	}

@@ -75,8 +75,11 @@ func (r *run) turnDetection(answer bool) dialect.Opt[dialect.TurnDetection] {
 	if !r.cfg.ownTurns() {
 		return dialect.Null[dialect.TurnDetection]()
 	}
-	no := false
-	t := dialect.TurnDetection{Type: "server_vad", CreateResponse: &answer, InterruptResponse: &no}
+	t := dialect.TurnDetection{Type: "server_vad"}
+	if r.p.Answers != AnswersAlways {
+		no := false
+		t.CreateResponse, t.InterruptResponse = &answer, &no
+	}
 	if r.cfg.Silence > 0 {
 		ms := dialect.Millis(r.cfg.Silence.Milliseconds())
 		t.SilenceDurationMs = &ms

@@ -85,7 +85,7 @@ func (c *conn) write() {
 	for {
 		select {
 		case data := <-c.out:
-			_ = c.ws.SetWriteDeadline(time.Now().Add(time.Minute))
+			_ = c.ws.SetWriteDeadline(time.Now().Add(10 * time.Minute))
 			if c.ws.WriteMessage(websocket.TextMessage, data) != nil {
 				return
 			}
