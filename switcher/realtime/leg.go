@@ -129,27 +129,30 @@ func (e *socketError) Unwrap() error { return e.error }
 
 // write is the only writer of messages, and keeps the connection alive with pings.
 func (l *Leg) write(ctx context.Context, conn *websocket.Conn, send *queue[message]) error {
+	always := make(chan struct{})
+	close(always)
 	pings := time.NewTicker(l.cfg.PongTimeout / 3)
 	defer pings.Stop()
 	for {
-		for {
-			m, ok := send.take()
-			if !ok {
-				break
-			}
+		m, ok := send.take()
+		if ok {
 			_ = conn.SetWriteDeadline(time.Now().Add(l.cfg.WriteTimeout))
 			if err := conn.WriteMessage(websocket.TextMessage, m.data); err != nil {
 				return l.unwritten(ctx, err)
 			}
 		}
+		more := send.wake
+		if ok { // there may be more: a ping must not wait for the end of it
+			more = always
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-send.wake:
 		case <-pings.C:
 			if err := conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(l.cfg.WriteTimeout)); err != nil {
 				return l.unwritten(ctx, err)
 			}
+		case <-more:
 		}
 	}
 }

@@ -100,6 +100,9 @@ func (r *rig) until(what string, ok func() bool) {
 			return
 		}
 	}
+	if r.over() {
+		r.t.Logf("the leg has ended: %v", r.err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var last []string
