@@ -138,7 +138,9 @@ func (r *run) listen(u *utterance) {
 		case <-r.ctx.Done():
 		}
 	}
-	text = strings.TrimSpace(text)
+	if text = strings.TrimSpace(text); !sayable([]rune(text)) { // recognisers make a full stop of a breath
+		text = ""
+	}
 	_ = r.out(r.ctx, switcher.TranscriptOut{Item: u.id, Text: text, Final: true, Failed: err != nil, At: u.at})
 	close(u.settled)
 	r.post(heard{u, text, err})

@@ -64,7 +64,7 @@ func TestWAVRoundTrip(t *testing.T) {
 	file := WAV(16000, samples)
 	r := bytes.NewReader(file)
 	f, err := ReadHeader(r)
-	if err != nil || f != (Format{16000, 1}) {
+	if err != nil || f != (Format{16000, 1, 3200}) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	rest := make([]byte, r.Len())

@@ -30,13 +30,16 @@ func WAV(rate int, samples []int16) []byte {
 }
 
 // Format is what a WAV header says.
-type Format struct{ Rate, Channels int }
+type Format struct {
+	Rate, Channels int
+	Bytes          int64 // of sound, 0: not said, as by who streams
+}
 
 // maxChunkBytes bounds what is skipped before the sound: lists of titles and the like.
 const maxChunkBytes = 1 << 20
 
-// ReadHeader reads a RIFF header up to where the samples begin. The sizes of the file and of its sound are not believed: who
-// streams writes 0 or 0xFFFFFFFF there. It takes PCM16 only, of 8,000 to 48,000 Hz and one or two channels.
+// ReadHeader reads a RIFF header up to where the samples begin. The size of the file is not believed, and the size of
+// its sound only when it can be one: who streams writes 0 or 0xFFFFFFFF there. It takes PCM16 only, of 8,000 to 48,000 Hz and one or two channels.
 func ReadHeader(r io.Reader) (Format, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -56,6 +59,9 @@ func ReadHeader(r io.Reader) (Format, error) {
 		case name == "data" && f.Rate == 0:
 			return Format{}, errors.New("wav: sound without a format before it")
 		case name == "data":
+			if size < 0x7FFFFFFF-maxChunkBytes {
+				f.Bytes = int64(size)
+			}
 			return f, nil
 		case size > maxChunkBytes:
 			return Format{}, fmt.Errorf("wav: a %q of %d bytes before the sound, at most %d are skipped", name, size, maxChunkBytes)
@@ -93,5 +99,5 @@ func parseFormat(b []byte) (Format, error) {
 	if rate < 8000 || rate > 48000 || channels < 1 || channels > 2 {
 		return Format{}, fmt.Errorf("wav: %d Hz and %d channels: 8000 to 48000 Hz and one or two channels are taken", rate, channels)
 	}
-	return Format{rate, channels}, nil
+	return Format{Rate: rate, Channels: channels}, nil
 }
