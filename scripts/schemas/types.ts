@@ -1,6 +1,8 @@
-// What the projectors of context/project send, and what goes over a socket of the OpenAI Realtime dialect (switcher/realtime), in the
+// What the projectors of context/project and the engines of switcher/openai send, and what goes over a socket of the OpenAI Realtime dialect (switcher/realtime), in the
 // official packages' own types: one exported type is one JSON Schema.
-import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
+import type { ChatCompletionCreateParamsStreaming, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
+import type { SpeechCreateParams } from 'openai/resources/audio/speech';
+import type { TranscriptionCreateParams } from 'openai/resources/audio/transcriptions';
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
 import type { ConversationItemCreateEvent, RealtimeClientEvent, RealtimeServerEvent } from 'openai/resources/realtime/realtime';
 import type { MessageParam, TextBlockParam } from '@anthropic-ai/sdk/resources/messages';
@@ -13,3 +15,8 @@ export type Anthropic = { system?: string | TextBlockParam[]; messages: MessageP
 export type Gemini = { systemInstruction?: Content; contents: Content[] };
 export type RealtimeClient = RealtimeClientEvent;
 export type RealtimeServer = RealtimeServerEvent;
+
+// Requests of switcher/openai; a transcription is a form, whose fields besides the file are checked.
+export type ChatCompletion = ChatCompletionCreateParamsStreaming;
+export type Speech = SpeechCreateParams;
+export type Transcription = Omit<TranscriptionCreateParams, 'file'>;
