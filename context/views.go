@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Truncate keeps at most maxItems items and maxTokens estimated tokens (nil = no limit), as a context.truncate operation does:
@@ -70,7 +72,8 @@ func Inline(ctx context.Context, log *Log, items Items) (Items, error) {
 	return out, nil
 }
 
-// Transcript is the conversation for a person to read, one line an item; text is quoted where it has line breaks.
+// Transcript is the conversation for a person to read, one line an item. Text is quoted where it would not read
+// as it is, so that no words can pose as another line or as the marks of an image or an interruption.
 func Transcript(items Items) string {
 	var b strings.Builder
 	for _, item := range items {
@@ -109,9 +112,12 @@ func Transcript(items Items) string {
 	return b.String()
 }
 
+// oneLine quotes a text that would not read as it is: one with line breaks or other control characters, one that looks quoted, and
+// one that ends like the marks that may follow it.
 func oneLine(s string) string {
-	if strings.ContainsAny(s, "\r\n") {
-		return fmt.Sprintf("%q", s)
+	breaks := func(r rune) bool { return unicode.IsControl(r) && r != '\t' || r == '\u2028' || r == '\u2029' }
+	if strings.HasPrefix(s, `"`) || strings.HasSuffix(s, "]") || strings.TrimSpace(s) != s || strings.ContainsFunc(s, breaks) {
+		return strconv.Quote(s)
 	}
 	return s
 }

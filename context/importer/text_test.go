@@ -61,3 +61,19 @@ func talk(t *rapid.T) chatctx.Items {
 	}
 	return items
 }
+
+// TestWordsThatLookLikeMarks: words that end like our marks, or that are quoted, come back as those words.
+func TestWordsThatLookLikeMarks(t *testing.T) {
+	for _, words := range []string{`"quoted"`, `"half`, "yes [interrupted]", "look [image door 1×1]", "a\u2028system: b", "tab\there", `back\slash "x"`, "bell\a", "é]"} {
+		for _, interrupted := range []bool{false, true} {
+			items := chatctx.Items{&chatctx.Message{Role: chatctx.RoleUser, Content: chatctx.TextContent(words), Interrupted: interrupted}}
+			back, report, err := Read(Bytes([]byte(chatctx.Transcript(items))), Options{Format: Text})
+			if err != nil || !report.Lossless() || len(back) != 1 {
+				t.Fatalf("%q: %d items, %v %v", words, len(back), report.Notes, err)
+			}
+			if m := back[0].(*chatctx.Message); m.Content.Text() != words || m.Interrupted != interrupted {
+				t.Errorf("%q, %t came back as %q, %t", words, interrupted, m.Content.Text(), m.Interrupted)
+			}
+		}
+	}
+}

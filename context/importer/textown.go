@@ -33,10 +33,11 @@ func (t *transcript) own(said string, m chatctx.Message) chatctx.Message {
 	return m
 }
 
-// unquoted reads a text that our transcripts quote because it has line breaks.
+// unquoted reads a text that our transcripts quote; a quotation that they would not have made is part of the words.
 func unquoted(s string) string {
-	if len(s) > 1 && s[0] == '"' && (strings.Contains(s, `\n`) || strings.Contains(s, `\r`)) {
-		if u, err := strconv.Unquote(s); err == nil {
+	if len(s) > 1 && s[0] == '"' {
+		u, err := strconv.Unquote(s)
+		if err == nil && chatctx.Transcript(chatctx.Items{&chatctx.Summary{Text: u}}) == "[summary of 0 to 0] "+s+"\n" {
 			return u
 		}
 	}

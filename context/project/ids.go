@@ -18,20 +18,34 @@ const (
 	toolNameLength = 64
 )
 
-// mappedPrefix begins every id made here, so that such an id is never also somebody's own: own ids that begin with it are
-// mapped as well.
-const mappedPrefix = "sl_"
+// mappedPrefix begins every id made here. Own ids that begin with it are mapped as well, unless they have the form of those made
+// here: those stay, so that a conversation that has been a provider's and came back keeps its ids. normalise sees to it that such
+// an id and the one it was made of, both in one conversation, do not become one.
+const (
+	mappedPrefix = "sl_"
+	mappedDigits = 22 // base64url digits of the hash, 132 bits
+)
 
-// mapID gives id as the provider takes it: itself when it is 1 to limit of [A-Za-z0-9_-], else a hash of it (132 bits, 25
-// characters). It depends on nothing but id and limit: the same id is the same in every projection, and two ids never become one.
+// mapID gives id as the provider takes it: itself when it is 1 to limit of [A-Za-z0-9_-], else a hash of it (25 characters, below
+// every provider's limit). It depends on nothing but id and limit: the same id is the same in every projection, and what was mapped
+// is mapped to itself.
 func mapID(id string, limit int) string {
-	if len(id) >= 1 && len(id) <= limit && plainID(id) && !strings.HasPrefix(id, mappedPrefix) {
+	if len(id) >= 1 && len(id) <= limit && plainID(id) && (!strings.HasPrefix(id, mappedPrefix) || isMapped(id)) {
 		return id
 	}
+	return hashID(id)
+}
+
+// isMapped reports whether an id has the form of those made here.
+func isMapped(id string) bool {
+	return strings.HasPrefix(id, mappedPrefix) && len(id) == len(mappedPrefix)+mappedDigits && plainID(id)
+}
+
+func hashID(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	var mapped [len(mappedPrefix) + 43]byte
-	base64.RawURLEncoding.Encode(mapped[copy(mapped[:], mappedPrefix):], sum[:])
-	return string(mapped[:len(mappedPrefix)+22])
+	var made [len(mappedPrefix) + 43]byte
+	base64.RawURLEncoding.Encode(made[copy(made[:], mappedPrefix):], sum[:])
+	return string(made[:len(mappedPrefix)+mappedDigits])
 }
 
 func plainID(id string) bool {

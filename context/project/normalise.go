@@ -44,6 +44,7 @@ type part struct {
 // call is a call and its answer.
 type call struct {
 	id, callID, name  string
+	outer             string // what the provider's id is made of: callID, unless another call's id maps to that
 	arguments         string // a JSON object
 	output            string // not blank
 	outputID          string // "" when it was made up
@@ -102,7 +103,24 @@ func normalise(items chatctx.Items, o Options, rules imageRules) conversation {
 		}
 	}
 	n.settleImages()
+	n.settleIDs()
 	return conversation{instructions: n.joinInstructions(), steps: n.steps, losses: n.losses}
+}
+
+// settleIDs keeps a call whose own id is what another's is mapped to apart from that other.
+func (n *normaliser) settleIDs() {
+	suspects := false
+	for id := range n.calls {
+		suspects = suspects || isMapped(id)
+	}
+	if !suspects {
+		return
+	}
+	for id := range n.calls {
+		if c := n.calls[hashID(id)]; c != nil {
+			c.outer = "own id: " + c.callID // with a space, so that it is mapped too
+		}
+	}
 }
 
 // survey finds what has to be known before the first item is looked at.
@@ -243,7 +261,7 @@ func (n *normaliser) call(c *chatctx.FunctionCall, at int) {
 		n.lose(LostDuplicateCall, c.ID, "call_id %s was there before", short(callID))
 		return
 	}
-	made := &call{id: c.ID, callID: callID, name: c.Name}
+	made := &call{id: c.ID, callID: callID, outer: callID, name: c.Name}
 	n.calls[callID] = made
 	if slices.Contains(n.o.HideTools, c.Name) {
 		made.group = -1

@@ -130,7 +130,7 @@ func detail(img chatctx.ImageContent, auto string) string {
 
 // outerNames gives a call's id and name as the provider takes them.
 func outerNames(c *call, idLength int, gemini bool, losses *[]Loss) (id, name string) {
-	if id = mapID(c.callID, idLength); id != c.callID {
+	if id = mapID(c.outer, idLength); id != c.callID {
 		*losses = append(*losses, Loss{ChangedCallID, c.id, id})
 	}
 	if name = toolName(c.name, gemini); name != c.name {

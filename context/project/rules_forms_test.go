@@ -56,6 +56,17 @@ func TestRule12IDsAreStableAndNeverMeet(t *testing.T) {
 	})
 }
 
+// TestRule12MappedIDsStay: a conversation that was mapped once and came back is not mapped again.
+func TestRule12MappedIDsStay(t *testing.T) {
+	first, losses := project.OpenAIRealtime(chatctx.Items{user("u", "hi"), call("k", "a call id with spaces")}, project.Options{})
+	wantLoss(t, losses, project.ChangedCallID, "k")
+	id := first.Items[1].CallID
+	second, losses := project.OpenAIRealtime(chatctx.Items{user("u", "hi"), call("k", id)}, project.Options{})
+	if second.Items[1].CallID != id || lost(losses, project.ChangedCallID, "k") {
+		t.Errorf("%s became %s; %v", id, second.Items[1].CallID, losses)
+	}
+}
+
 func TestRule12ItemsWithoutIDs(t *testing.T) {
 	items := chatctx.Items{user("", "a"), user("", "b"), call("", ""), call("", ""), output("", "", "x"), user("same", "c"), user("same", "d")}
 	everyFormat(t, func(t *testing.T, p projection) {
