@@ -177,8 +177,9 @@ func TestIngressOverABadNetwork(t *testing.T) {
 	if most-least >= 20 || most > 120 {
 		t.Errorf("the sound comes %d to %d ms later: it should stay with the clock within 20 ms", least, most)
 	}
+	events := hear(t, TurnPolicy{}, got.pcm[16000])
 	for _, phrase := range jfkPhrases {
-		if _, ok := startOf(hear(t, TurnPolicy{}, got.pcm[16000]), [2]time.Duration{phrase[0] + 60*time.Millisecond, phrase[1] + 60*time.Millisecond}); !ok {
+		if _, ok := startOf(events, [2]time.Duration{phrase[0] + 60*time.Millisecond, phrase[1] + 60*time.Millisecond}); !ok {
 			t.Errorf("the phrase at %v is not heard any more", phrase[0])
 		}
 	}
@@ -214,6 +215,47 @@ func TestIngressGivesDelayBackWhileSomebodySpeaks(t *testing.T) {
 		if step := at.Sub(got.at[16000][i]); step < FrameTime-slewBack || step > FrameTime+slewOn {
 			t.Fatalf("frame %d began %v after the one before", i+1, step)
 		}
+	}
+}
+
+// A sender with DTX sends nothing, or next to nothing, while it is still: the pauses keep their length.
+func TestIngressHoldsWallTimeThroughDTX(t *testing.T) {
+	clip := mix(jfk(t)[:16000*5], noise(time.Second, -62))
+	clear(clip[16000*24/10 : 16000*31/10]) // the pause between the first two phrases, still
+	enc, err := opus.NewEncoder(opus.EncoderConfig{Rate: 16000, DTX: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer enc.Close()
+	in, got := newIngress(t, IngressConfig{Rates: []int{16000}})
+	var packets []*rtp.Packet
+	var leaves []time.Time
+	buf := make([]byte, 1500)
+	for i := 0; (i+1)*320 <= len(clip); i++ {
+		n, err := enc.Encode(clip[i*320:(i+1)*320], buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 2 {
+			packets = append(packets, &rtp.Packet{
+				Header:  rtp.Header{PayloadType: 111, SequenceNumber: uint16(len(packets)), Timestamp: uint32(i * opusFrame)},
+				Payload: slices.Clone(buf[:n]),
+			})
+			leaves = append(leaves, leaving(i))
+		}
+	}
+	if len(packets) > 245 {
+		t.Fatalf("%d of 250 packets sent: no DTX", len(packets))
+	}
+	carry(t, in, packets, func(i int, _ *rtp.Packet) (time.Time, bool) { return leaves[i], true }, 5*time.Second)
+	want, have := envelope(clip, 16000), envelope(got.pcm[16000], 16000)
+	before, _ := lagOf(want, have, 1300, 900, 200)
+	after, like := lagOf(want, have, 3900, 700, 200)
+	if (before-after) > 10 || (after-before) > 10 || like < 0.9 {
+		t.Errorf("%d ms late before the pause, %d after it (%.2f alike); %d packets, %+v", before, after, like, len(packets), in.Counts())
+	}
+	if c := in.Counts(); c.Lost != 0 {
+		t.Errorf("%+v", c)
 	}
 }
 

@@ -192,16 +192,16 @@ func mixdown(pcm []int16, by int16) []int16 {
 }
 
 func TestListenerHearsNoSpeechInOtherSounds(t *testing.T) {
-	tone := make([]float64, samples(10*time.Second))
+	tone := make([]float64, samples(3*time.Second))
 	for i := range tone {
 		tone[i] = math.Sin(2 * math.Pi * 440 * float64(i) / vad.Rate)
 	}
 	for name, pcm := range map[string][]int16{
-		"silence":    silence(20 * time.Second),
-		"soft noise": noise(20*time.Second, -50),
-		"loud noise": noise(20*time.Second, -20),
-		"music":      music(20*time.Second, -20),
-		"clicks":     clicks(20 * time.Second),
+		"silence":    silence(8 * time.Second),
+		"soft noise": noise(8*time.Second, -50),
+		"loud noise": noise(8*time.Second, -20),
+		"music":      music(8*time.Second, -20),
+		"clicks":     clicks(8 * time.Second),
 		"a tone":     scaled(tone, -15),
 		"noise that comes and goes": append(append(append(silence(2*time.Second), noise(3*time.Second, -25)...),
 			silence(2*time.Second)...), noise(3*time.Second, -25)...),
@@ -236,7 +236,7 @@ func TestListenerOnsetDelay(t *testing.T) {
 	var delays []time.Duration
 	for _, phrase := range jfkPhrases {
 		from, to := samples(phrase[0]-100*time.Millisecond), samples(phrase[0]+500*time.Millisecond)
-		for shift := 0; shift < 640; shift += 64 {
+		for shift := 0; shift < 640; shift += 160 {
 			pcm := append(make([]int16, samples(time.Second)+shift), clip[from:to]...)
 			start := time.Second + 100*time.Millisecond + time.Duration(shift)*time.Second/vad.Rate
 			events := hear(t, TurnPolicy{}, append(pcm, silence(time.Second)...))
