@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// ContextMessage is one message of the seeds' transport format. It has no place for a tool role, handoffs, times or agents:
-// what a tool answered travels as a user message with tool_call_id, and the rest is left out.
+// ContextMessage is one message of the seeds' transport format. It has no place for a tool role, summaries, handoffs, times or
+// agents: what a tool answered travels as a user message with tool_call_id, a summary as an assistant message that begins with
+// SummaryHeading, and the rest is left out.
 type ContextMessage struct {
 	Role       Role              `json:"role"`
 	Content    string            `json:"content"`
@@ -33,9 +34,15 @@ type ContextToolCall struct {
 	CallID    string `json:"call_id"`
 }
 
-// ToContextMessages writes items as transport messages, in order. Calls join the assistant message they directly follow.
+// SummaryHeading begins a summary in the transport format, as in the seeds' predecessor. The assistant says it: a summary is made of
+// what callers and tools said, so it is neither an instruction nor the words of the caller.
+const SummaryHeading = "[Conversation Summary]\n"
+
+// ToContextMessages writes items as transport messages, in order. Calls join the assistant message or the calls that they directly
+// follow; the format has one id for all of these.
 func ToContextMessages(items Items) []ContextMessage {
 	out := []ContextMessage{}
+	summary := -1 // the place of the last summary, which no calls join
 	for _, item := range items {
 		switch it := item.(type) {
 		case *Message:
@@ -46,11 +53,14 @@ func ToContextMessages(items Items) []ContextMessage {
 			out = append(out, m)
 		case *FunctionCall:
 			call := ContextToolCall{it.Name, it.Arguments, it.CallID}
-			if n := len(out); n > 0 && out[n-1].Role == RoleAssistant {
+			if n := len(out); n > 0 && out[n-1].Role == RoleAssistant && n-1 != summary {
 				out[n-1].ToolCalls = append(out[n-1].ToolCalls, call)
 			} else {
 				out = append(out, ContextMessage{Role: RoleAssistant, MessageID: it.ID, ToolCalls: []ContextToolCall{call}})
 			}
+		case *Summary:
+			summary = len(out)
+			out = append(out, ContextMessage{Role: RoleAssistant, Content: SummaryHeading + it.Text, MessageID: it.ID})
 		case *FunctionCallOutput:
 			out = append(out, ContextMessage{Role: RoleUser, Content: it.Output, MessageID: it.ID, ToolCallID: it.CallID})
 		}

@@ -138,6 +138,8 @@ func TestToContextMessagesOfALog(t *testing.T) {
 		&FunctionCall{ID: "y", CallID: "c2", Name: "g", Arguments: "{}"},
 		&FunctionCallOutput{ID: "z", CallID: "c1", Output: "done", IsError: true},
 		&FunctionCall{ID: "w", CallID: "c3", Name: "h", Arguments: "{}"},
+		&Summary{ID: "sum", Text: "They asked for order 42.", Covers: [2]uint64{1, 7}},
+		&FunctionCall{ID: "v", CallID: "c4", Name: "f", Arguments: "{}"},
 	})
 	want := []ContextMessage{
 		{Role: RoleSystem, Content: "be kind", MessageID: "s"},
@@ -145,6 +147,8 @@ func TestToContextMessagesOfALog(t *testing.T) {
 			ToolCalls: []ContextToolCall{{"f", "{}", "c1"}, {"g", "{}", "c2"}}},
 		{Role: RoleUser, Content: "done", MessageID: "z", ToolCallID: "c1"},
 		{Role: RoleAssistant, MessageID: "w", ToolCalls: []ContextToolCall{{"h", "{}", "c3"}}},
+		{Role: RoleAssistant, Content: "[Conversation Summary]\nThey asked for order 42.", MessageID: "sum"},
+		{Role: RoleAssistant, MessageID: "v", ToolCalls: []ContextToolCall{{"f", "{}", "c4"}}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -152,6 +152,8 @@ func transportSink(out io.Writer) *sink {
 			held = append(held, item)
 			return nil
 		case *chatctx.Message, *chatctx.FunctionCallOutput:
+		case *chatctx.Summary:
+			losses = append(losses, project.Loss{Kind: string(it.Kind()), ItemID: it.ID, Detail: "the transport format has no place for it: the assistant says it"})
 		default:
 			losses = append(losses, project.Loss{Kind: string(it.Kind()), ItemID: it.ItemID(), Detail: "the transport format has no place for it"})
 		}
