@@ -263,7 +263,10 @@ func (a *agent) say(ctx context.Context, m wire.Say, sound []byte) error {
 	if err != nil {
 		return err
 	}
-	return voice.say(ctx, s)
+	if err := voice.say(ctx, s); err != nil {
+		return err
+	}
+	return a.done(m.OpID)
 }
 
 func clip(s string, most int) string {

@@ -70,6 +70,9 @@ func (m *voiceMetrics) event(e switcher.Event, t *voiceTimes) {
 	case switcher.Noticed:
 		m.notices.WithLabelValues(clip(e.Code, 64)).Inc()
 	case switcher.TurnPlayed:
+		if !e.Final {
+			return
+		}
 		outcome := "heard"
 		if e.Interrupted {
 			outcome = "interrupted"

@@ -110,9 +110,7 @@ func (l *remoteLeg) forward(ctx context.Context, a *agent, start switcher.Start,
 		case switcher.SoundIn:
 			a.hearCaller(m.PCM, start.InRate, start.Epoch, l.session.soundTime(m.At))
 		case switcher.CallerSpeechIn:
-			if !a.wantsTranscripts() { // else it is told with those
-				a.tell(speechMessage(m.Started, m.Final, "caller", m.At), false)
-			}
+			a.tell(speechMessage(m.Started, m.Final, "caller", m.At), false)
 		case switcher.FloorIn:
 			a.tell(wire.LegCommit{Type: wire.TypeLegCommit, Epoch: start.Epoch, Respond: m.Respond}, false)
 		case switcher.ItemIn:

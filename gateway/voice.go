@@ -207,8 +207,9 @@ func (v *voice) observe(e switcher.Event) {
 		return
 	}
 	message := textMessage(m, missable)
+	speech := e.Who == "caller" && (e.Kind == switcher.SpeechStarted || e.Kind == switcher.SpeechStopped)
 	for _, a := range v.session.allAgents() {
-		if everybody || a.wantsTranscripts() {
+		if everybody || a.wantsTranscripts() && !(speech && a.isLeg()) { // a leg is told as one
 			a.tellRaw(message)
 		}
 	}
@@ -236,6 +237,9 @@ func eventMessage(e switcher.Event) (message any, everybody, missable bool) {
 	case switcher.TranscriptSaid:
 		return wire.Transcript{Type: wire.TypeTranscript, Who: e.Who, At: chatctx.At(e.At), ItemID: e.Item, Text: e.Text, Final: e.Final, Epoch: e.Epoch}, false, !e.Final
 	case switcher.TurnPlayed:
+		if !e.Final { // progress
+			return nil, false, false
+		}
 		return wire.Played{Type: wire.TypePlayed, ItemID: e.Item, PlayedMS: e.Played.Milliseconds(), TextHeard: e.Text, Interrupted: e.Interrupted, Epoch: e.Epoch}, false, false
 	}
 	return nil, false, false
