@@ -97,10 +97,10 @@ func TestAnAnswerThatFailsIsTriedOnceMore(t *testing.T) {
 	})
 	with(t, setup{script: faketest.Script{Answer: texts(faketest.Answer{Fail: fail})}}, func(r *rig) {
 		r.floor(true)
-		r.done(1)
+		r.until("a failure", func() bool { return r.noticed(realtime.NoticeAnswerFailed) == 1 })
 		r.idle(5 * time.Second)
-		if d := all[switcher.TurnDoneOut](r); len(d) != 1 || d[0].Status != switcher.TurnFailed || r.noticed("answer_failed") != 1 || r.over() {
-			t.Errorf("%v", d)
+		if n := len(sent[*dialect.ResponseCreate](r)); n != 2 || r.noticed(realtime.NoticeAnswerFailed) != 1 || r.over() {
+			t.Errorf("%d answers asked for", n)
 		}
 	})
 	quota := &dialect.StatusError{Type: "invalid_request_error", Code: "insufficient_quota", Message: "pay"}

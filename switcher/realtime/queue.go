@@ -13,6 +13,7 @@ type queue[T any] struct {
 
 	mu      sync.Mutex
 	entries []T
+	words   int // entries without sound
 	samples int // of sound waiting
 }
 
@@ -30,7 +31,7 @@ func nudge(c chan struct{}) {
 func (q *queue[T]) put(v T) {
 	q.mu.Lock()
 	q.entries = append(q.entries, v)
-	q.samples += q.weigh(v)
+	q.count(v, 1)
 	q.mu.Unlock()
 	nudge(q.wake)
 }
@@ -39,12 +40,15 @@ func (q *queue[T]) put(v T) {
 func (q *queue[T]) load() (words, samples int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, v := range q.entries {
-		if q.weigh(v) == 0 {
-			words++
-		}
+	return q.words, q.samples
+}
+
+func (q *queue[T]) count(v T, sign int) {
+	if n := q.weigh(v); n > 0 {
+		q.samples += sign * n
+	} else {
+		q.words += sign
 	}
-	return words, q.samples
 }
 
 // remove takes out what match names, from the old end, at most limit; it gives how many.
@@ -55,7 +59,7 @@ func (q *queue[T]) remove(limit int, match func(T) bool) (removed int) {
 	for _, v := range q.entries {
 		if removed < limit && match(v) {
 			removed++
-			q.samples -= q.weigh(v)
+			q.count(v, -1)
 			continue
 		}
 		kept = append(kept, v)
@@ -75,7 +79,7 @@ func (q *queue[T]) take() (v T, ok bool) {
 	var zero T
 	q.entries[0] = zero
 	q.entries = q.entries[1:]
-	q.samples -= q.weigh(v)
+	q.count(v, -1)
 	nudge(q.room)
 	return v, true
 }

@@ -141,12 +141,7 @@ func (r *run) itemDone(a *response, item dialect.Item) {
 	if a.suppressed || item.Status != dialect.StatusCompleted {
 		return // what it is worth, response.done says
 	}
-	switch item.Type {
-	case dialect.ItemMessage:
-		if t := r.turns.byItem[item.ID]; t != nil && t.opened {
-			r.closeTurn(t, switcher.TurnCompleted)
-		}
-	case dialect.ItemCall:
+	if item.Type == dialect.ItemCall { // a message stays open until response.done: calls may follow that belong to it
 		r.call(a, item)
 	}
 }
@@ -217,17 +212,11 @@ func (r *run) answerFailed(a *response, resp dialect.Response, now time.Time) {
 		r.respond(nil)
 		return
 	}
-	r.notice("answer_failed", e.Code+": "+e.Message)
-	if !said {
-		r.say(switcher.TurnDoneOut{Item: outID(a.id), Status: switcher.TurnFailed})
-	}
+	r.notice(NoticeAnswerFailed, e.Code+": "+e.Message)
 }
 
-// failTurn tells that an answer which was asked for never came; id names it.
-func (r *run) failTurn(id, message string) {
-	r.notice("answer_failed", message)
-	r.say(switcher.TurnDoneOut{Item: outID(id), Status: switcher.TurnFailed})
-}
+// NoticeAnswerFailed is the code of the notice that the caller waits for an answer that will not come, or not to its end.
+const NoticeAnswerFailed = "answer_failed"
 
 // withoutSound handles an answer that is text though sound was wanted: asked for again once, without the text in the
 // conversation, which would draw the next one the same way; else given as text, and the session finds a voice.
@@ -261,20 +250,17 @@ func (r *run) watch(now time.Time) {
 	switch {
 	case !g.asked.IsZero() && now.Sub(g.asked) > r.cfg.ResponseTimeout:
 		g.asked = time.Time{}
-		r.failTurn(r.id("none"), "timeout: no answer was begun")
+		r.notice(NoticeAnswerFailed, "timeout: no answer was begun")
 	case g.active != "" && now.Sub(g.last) > r.cfg.ResponseTimeout:
 		a := r.answer(g.active)
 		g.active = ""
 		r.send(&dialect.ResponseCancel{EventID: r.id("cancel"), ResponseID: a.id})
-		if r.closeAll(a, switcher.TurnFailed) {
-			r.notice("answer_failed", "timeout: the answer was not finished")
-		} else {
-			r.failTurn(a.id, "timeout: the answer was not finished")
-		}
+		r.closeAll(a, switcher.TurnFailed)
+		r.notice(NoticeAnswerFailed, "timeout: the answer was not finished")
 		a.suppressed = true
 	case g.busies > busyMost:
 		g.busies = 0
-		r.failTurn(r.id("none"), codeActive)
+		r.notice(NoticeAnswerFailed, codeActive)
 	default:
 		return
 	}

@@ -238,8 +238,8 @@ func assistant(id, text string) *chatctx.Message {
 	return &chatctx.Message{ID: id, Role: chatctx.RoleAssistant, Content: chatctx.TextContent(text)}
 }
 
-func texts(answers ...faketest.Answer) func(int) faketest.Answer {
-	return func(n int) faketest.Answer { return answers[min(n, len(answers)-1)] }
+func texts(answers ...faketest.Answer) func(int, []dialect.Item) faketest.Answer {
+	return func(n int, _ []dialect.Item) faketest.Answer { return answers[min(n, len(answers)-1)] }
 }
 
 func kinds(events []dialect.ClientEvent) (types []string) {

@@ -236,7 +236,7 @@ func (r *run) trouble(e dialect.ErrorDetail, now time.Time) {
 		r.notice("settings_refused", e.Message)
 	case purpose == "answer":
 		r.response.refused()
-		r.failTurn(e.EventID, e.Code+": "+e.Message)
+		r.notice(NoticeAnswerFailed, e.Code+": "+e.Message)
 	case purpose == "image":
 		r.notice(NoticeImageDropped, e.Message)
 	default:

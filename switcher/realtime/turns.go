@@ -74,6 +74,9 @@ func (r *run) sound(a *response, e *dialect.OutputAudioDelta) {
 	}
 	t.part, t.opened = e.ContentIndex, true
 	t.samples += int64(len(pcm))
+	for ; len(pcm) > r.outRate; pcm = pcm[r.outRate:] { // some servers send a whole answer in one piece
+		r.say(switcher.SoundOut{Item: t.out, Rate: r.outRate, PCM: pcm[:r.outRate]})
+	}
 	r.say(switcher.SoundOut{Item: t.out, Rate: r.outRate, PCM: pcm})
 }
 

@@ -63,7 +63,7 @@ func (c *conn) begin(params *dialect.ResponseParams, eventID string) {
 	c.p.mu.Unlock()
 	script := Answer{Text: "Hello."}
 	if c.p.script.Answer != nil {
-		script = c.p.script.Answer(n)
+		script = c.p.script.Answer(n, c.conversation())
 	}
 	c.wg.Go(func() { c.play(a, script, params) })
 }

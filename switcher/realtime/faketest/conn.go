@@ -253,6 +253,16 @@ func (c *conn) check(it dialect.Item) {
 	}
 }
 
+func (c *conn) conversation() []dialect.Item {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]dialect.Item, len(c.items))
+	for i, it := range c.items {
+		all[i] = it.Item
+	}
+	return all
+}
+
 func (c *conn) find(id string) *item {
 	c.mu.Lock()
 	defer c.mu.Unlock()

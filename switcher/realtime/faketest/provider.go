@@ -22,7 +22,8 @@ type Script struct {
 	Status    int    // answers the connection with this instead of a socket
 	ExpiresIn time.Duration
 
-	Answer func(n int) Answer // the n-th answer, from 0; nil: all are Hello
+	// Answer makes the n-th answer, from 0, to the conversation as it stands; nil: all are Hello.
+	Answer func(n int, conversation []dialect.Item) Answer
 	Hears  func(n int) string // what the n-th utterance of the caller is; nil: "words"; "\x00": the transcription fails
 
 	Beta           bool // event names of the beta
@@ -106,13 +107,7 @@ func (p *Provider) Items() []dialect.Item {
 	if c == nil {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]dialect.Item, len(c.items))
-	for i, it := range c.items {
-		all[i] = it.Item
-	}
-	return all
+	return c.conversation()
 }
 
 // Session is what the newest connection is set to.
