@@ -25,5 +25,6 @@ func VLLM() Profile {
 	return Profile{
 		Provider: "vllm", KeyHeader: "Authorization", KeyPrefix: "Bearer ",
 		Rate: 24000, Seeds: []switcher.SeedMode{switcher.SeedInstructions}, MaxInstructions: 16 << 10,
+		Answers: AnswersNever,
 	}
 }
