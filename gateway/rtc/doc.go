@@ -13,7 +13,7 @@
 //
 // A publisher whose offer takes sound (an audio section sendrecv or recvonly) hears what is given to [Peer.Speaker]:
 // packets of Opus made elsewhere, under this connection's SSRC and payload type, with sender reports. The section and
-// SSRC stay through ICE restarts. Nothing else is ever sent.
+// SSRC stay through ICE restarts. No other media is ever sent.
 //
 // Not promised: that packets come in order or once. Resent packets are handed on as they arrive.
 //

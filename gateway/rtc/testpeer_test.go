@@ -79,11 +79,14 @@ type publisher struct {
 	socket  net.PacketConn // its only one
 	tracks  []*webrtc.TrackLocalStaticRTP
 	plis    atomic.Int32
+	heard   chan *rtp.Packet        // with hears: what the gateway sends
+	reports chan *rtcp.SenderReport // of that
 	pliSSRC atomic.Uint32
 }
 
 type publisherOptions struct {
 	audio, screen, simulcast, tcp bool
+	hears                         bool // audio both ways
 	bare                          bool // no interceptors: Pion's NACK responder refuses payloads over 1460 bytes
 }
 
@@ -125,15 +128,18 @@ func newPublisher(t *testing.T, o publisherOptions) *publisher {
 	p.pc = pc
 	t.Cleanup(func() { _ = pc.GracefulClose() })
 	if o.audio {
-		p.add(webrtc.MimeTypeOpus, "microphone")
+		p.add(webrtc.MimeTypeOpus, "microphone", webrtc.RTPTransceiverDirectionSendonly)
+	}
+	if o.hears {
+		p.hear()
 	}
 	if o.simulcast {
 		p.addSimulcast("q", "f")
 	} else {
-		p.add(webrtc.MimeTypeVP8, "camera")
+		p.add(webrtc.MimeTypeVP8, "camera", webrtc.RTPTransceiverDirectionSendonly)
 	}
 	if o.screen {
-		p.add(webrtc.MimeTypeVP8, "screen")
+		p.add(webrtc.MimeTypeVP8, "screen", webrtc.RTPTransceiverDirectionSendonly)
 	}
 	return p
 }
@@ -148,13 +154,42 @@ func (p *publisher) track(mime, id string, options ...func(*webrtc.TrackLocalSta
 	return track
 }
 
-func (p *publisher) add(mime, id string) {
+func (p *publisher) add(mime, id string, direction webrtc.RTPTransceiverDirection) {
 	p.t.Helper()
-	tr, err := p.pc.AddTransceiverFromTrack(p.track(mime, id), webrtc.RTPTransceiverInit{Direction: webrtc.RTPTransceiverDirectionSendonly})
+	tr, err := p.pc.AddTransceiverFromTrack(p.track(mime, id), webrtc.RTPTransceiverInit{Direction: direction})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	go p.readRTCP(tr.Sender())
+}
+
+// hear adds a microphone whose section takes sound too.
+func (p *publisher) hear() {
+	p.t.Helper()
+	p.heard, p.reports = make(chan *rtp.Packet, 1000), make(chan *rtcp.SenderReport, 100)
+	p.add(webrtc.MimeTypeOpus, "microphone", webrtc.RTPTransceiverDirectionSendrecv)
+	p.pc.OnTrack(func(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) {
+		go func() {
+			for {
+				packets, _, err := receiver.ReadRTCP()
+				if err != nil {
+					return
+				}
+				for _, packet := range packets {
+					if sr, ok := packet.(*rtcp.SenderReport); ok {
+						p.reports <- sr
+					}
+				}
+			}
+		}()
+		for {
+			packet, _, err := track.ReadRTP()
+			if err != nil {
+				return
+			}
+			p.heard <- packet
+		}
+	})
 }
 
 func (p *publisher) addSimulcast(rids ...string) {
