@@ -36,6 +36,7 @@ type Config struct {
 	// FromStart asks for every entry since the first instead of a snapshot.
 	FromStart bool
 	Handler   Handler
+	Legs      []Leg // pipelines that the client offers
 	// RetryMin and RetryMax bound the pause before the next attempt to connect, which doubles from one to the other;
 	// 0 = 250 ms and 5 s.
 	RetryMin, RetryMax time.Duration
@@ -51,6 +52,13 @@ type Handler struct {
 	Source   func(wire.Source)
 	Refused  func(wire.Error) // an error that answers no operation or request of this client
 	Bye      func(wire.Bye)   // the gateway is about to close
+
+	Switched   func(wire.PipelineCommitted)
+	Aborted    func(wire.PipelineAborted)
+	Transcript func(wire.Transcript) // with Want.Transcripts, as is Played
+	Played     func(wire.Played)
+	ToolCall   func(wire.ToolCall) // a tool that tools.set offers; answer it by Do with a wire.ToolResult
+
 	// Detached: the connection or the attempt to connect ended by err; the next attempt is after the pause.
 	Detached func(err error, pause time.Duration)
 }

@@ -35,9 +35,15 @@ func newDialer() dialer {
 // conn is one WebSocket: attach reads it, writeLoop alone writes it.
 type conn struct {
 	ws   *websocket.Conn
-	out  chan []byte   // text messages; a sender waits for room, or for one of the two ends
+	legs *legs
+	out  chan outgoing // a sender waits for room, or for one of the two ends
 	done chan struct{} // closed when the reader has ended
 	gone chan struct{} // closed when the writer has ended
+}
+
+type outgoing struct {
+	kind int // of the WebSocket message
+	data []byte
 }
 
 // attach connects, says hello and reads until the connection ends. welcomed tells whether it got as far as that.
@@ -58,7 +64,8 @@ func (c *Client) attach(ctx context.Context) (welcomed bool, err error) {
 		ws.Close()
 		return false, fmt.Errorf("%s does not speak %s", c.target.Host, wire.Subprotocol)
 	}
-	k := &conn{ws: ws, out: make(chan []byte, outQueue), done: make(chan struct{}), gone: make(chan struct{})}
+	k := &conn{ws: ws, out: make(chan outgoing, outQueue), done: make(chan struct{}), gone: make(chan struct{})}
+	k.legs = c.newLegs(ctx, k)
 	var writer sync.WaitGroup
 	writer.Go(func() { k.writeLoop(ctx) })
 	defer func() {
@@ -71,6 +78,7 @@ func (c *Client) attach(ctx context.Context) (welcomed bool, err error) {
 		close(k.done)
 		ws.Close() // frees a writer that is stuck in a write
 		writer.Wait()
+		k.legs.end()
 	}()
 	return c.readLoop(k)
 }
@@ -89,7 +97,7 @@ func (c *Client) readLoop(k *conn) (welcomed bool, err error) {
 		}
 		k.alive()
 		if kind == websocket.BinaryMessage {
-			err = c.takeBinary(message)
+			err = c.takeBinary(k, message)
 		} else {
 			err = c.takeText(k, message, &welcomed)
 		}
@@ -122,7 +130,7 @@ func (k *conn) writeLoop(ctx context.Context) {
 		select {
 		case message := <-k.out:
 			_ = k.ws.SetWriteDeadline(time.Now().Add(writeTimeout))
-			err = k.ws.WriteMessage(websocket.TextMessage, message)
+			err = k.ws.WriteMessage(message.kind, message.data)
 		case <-ping.C:
 			err = k.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeTimeout))
 		case <-ctx.Done():
@@ -155,11 +163,24 @@ func (k *conn) send(message any) {
 	if err != nil {
 		panic("agentclient: a wire type does not marshal: " + err.Error())
 	}
+	k.queue(outgoing{websocket.TextMessage, data})
+}
+
+func (k *conn) queue(o outgoing) {
 	select {
-	case k.out <- data:
+	case k.out <- o:
 	case <-k.done:
 	case <-k.gone:
 	}
+}
+
+// sendBinary queues a binary message.
+func (k *conn) sendBinary(header any, payload []byte) {
+	data, err := wire.EncodeBinary(header, payload)
+	if err != nil {
+		panic("agentclient: a wire type does not marshal: " + err.Error())
+	}
+	k.queue(outgoing{websocket.BinaryMessage, data})
 }
 
 func (c *Client) takeText(k *conn, message []byte, welcomed *bool) error {
@@ -171,6 +192,9 @@ func (c *Client) takeText(k *conn, message []byte, welcomed *bool) error {
 		return fmt.Errorf("gateway sent %q before welcome", kind)
 	}
 	h := c.cfg.Handler
+	if ok, err := k.legs.take(kind, message); ok {
+		return err
+	}
 	switch kind {
 	case wire.TypeWelcome:
 		*welcomed = true
@@ -183,6 +207,16 @@ func (c *Client) takeText(k *conn, message []byte, welcomed *bool) error {
 		return decode(message, func(e wire.Error) error { c.refused(e); return nil })
 	case wire.TypeSource:
 		return decode(message, func(s wire.Source) error { call1(h.Source, s); return nil })
+	case wire.TypePipelineCommitted:
+		return decode(message, func(m wire.PipelineCommitted) error { call1(h.Switched, m); return nil })
+	case wire.TypePipelineAborted:
+		return decode(message, func(m wire.PipelineAborted) error { call1(h.Aborted, m); return nil })
+	case wire.TypeTranscript:
+		return decode(message, func(m wire.Transcript) error { call1(h.Transcript, m); return nil })
+	case wire.TypePlayed:
+		return decode(message, func(m wire.Played) error { call1(h.Played, m); return nil })
+	case wire.TypeToolCall:
+		return decode(message, func(m wire.ToolCall) error { call1(h.ToolCall, m); return nil })
 	case wire.TypeBye:
 		return decode(message, func(b wire.Bye) error { call1(h.Bye, b); return nil })
 	}
@@ -227,6 +261,7 @@ func (c *Client) welcome(k *conn, w wire.Welcome) error {
 	for _, message := range again {
 		k.send(message)
 	}
+	k.legs.register()
 	call1(c.cfg.Handler.Attached, w)
 	return nil
 }
@@ -245,11 +280,18 @@ func (c *Client) apply(e chatctx.Entry) error {
 	return nil
 }
 
-func (c *Client) takeBinary(message []byte) error {
+func (c *Client) takeBinary(k *conn, message []byte) error {
 	received := time.Now()
 	kind, header, payload, err := wire.DecodeBinary(message)
 	if err != nil {
 		return fmt.Errorf("gateway's binary message: %w", err)
+	}
+	if kind == wire.TypeAudio {
+		h, err := legAudio(header)
+		if err == nil {
+			k.legs.hear(h, payload)
+		}
+		return err
 	}
 	if kind != wire.TypeImage {
 		return nil
