@@ -45,14 +45,15 @@ type core struct {
 	says  []*turn // of the session itself, not over
 	order []*turn // turns with sound that are not over, in the order of playing
 
-	speaking   bool      // the caller, by the session's detector
-	callerTurn bool      // of the caller, with its pauses
-	speechAt   time.Time // when the newest speech began
-	pausedAt   time.Time // when it paused last
-	spoke      bool      // the caller has said something since the last commit
-	marked     bool      // sound is kept for the next leg
-	markAt     time.Time // from then on
-	soundUntil time.Time // when what was given to the speaker ends, if nothing stops it
+	speaking   bool        // the caller, by the session's detector
+	callerTurn bool        // of the caller, with its pauses
+	speechAt   time.Time   // when the newest speech began
+	starts     []time.Time // of the caller's turns that no transcript was seen of
+	pausedAt   time.Time   // when it paused last
+	spoke      bool        // the caller has said something since the last commit
+	marked     bool        // sound is kept for the next leg
+	markAt     time.Time   // from then on
+	soundUntil time.Time   // when what was given to the speaker ends, if nothing stops it
 
 	calls     map[string]*toolCall
 	turnCalls int // since the caller's last turn

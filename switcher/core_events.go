@@ -157,8 +157,8 @@ type (
 	}
 	// aNoFloor: nobody hears the caller; the sound is kept for the next leg.
 	aNoFloor struct{}
-	aMark    struct{ at time.Time } // the caller's sound from at on is kept
-	aUnmark  struct{}
+	aMark    struct{ at time.Time }   // the caller's sound from at on is kept
+	aUnmark  struct{ upTo time.Time } // nobody needs the sound until then
 	aPlay    struct {
 		turn TurnID
 		rate int

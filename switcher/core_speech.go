@@ -18,7 +18,8 @@ type utterance struct {
 	as       string // its id for the recorder
 	speaking bool
 	at       time.Time
-	stale    bool // its transcript is later than Times.Settle: nothing waits for it any more
+	ended    time.Time // of the speech, where the leg finds the turns
+	stale    bool      // its transcript is later than Times.Settle: nothing waits for it any more
 }
 
 // pending counts the utterances that something waits for.
@@ -120,14 +121,17 @@ func (c *core) noticed(r *run, o NoticeOut) {
 func (c *core) speech(e evSpeech) {
 	switch {
 	case e.started:
+		if !c.callerTurn && len(c.starts) < maxStarts {
+			c.starts = append(c.starts, e.at)
+		}
 		c.speaking, c.callerTurn, c.speechAt = true, true, e.at
 		c.keepSound(e.at)
 		c.off(dueSettle, "")
 		c.observe(Event{Kind: SpeechStarted, Who: "caller", Epoch: c.epoch})
 		c.bargeIn()
 		return
-	case c.speaking:
-		c.observe(Event{Kind: SpeechStopped, Who: "caller", Epoch: c.epoch})
+	case c.speaking || e.final:
+		c.observe(Event{Kind: SpeechStopped, Who: "caller", Epoch: c.epoch, Final: e.final})
 	}
 	c.speaking, c.pausedAt = false, e.at
 	c.off(dueBargeIn, "")
@@ -135,6 +139,44 @@ func (c *core) speech(e evSpeech) {
 		c.callerTurn, c.turnCalls = false, 0
 		c.in(dueSettle, "", c.times.Settle)
 	}
+}
+
+// maxStarts bounds the turns that wait for a transcript.
+const maxStarts = 64
+
+// startOf says when something began that the caller said, and that its turn has a transcript now; at zero: the leg does not know,
+// and it is the oldest turn of which no transcript was seen.
+func (c *core) startOf(r *run, at time.Time) time.Time {
+	switch {
+	case r.Can.OwnTurns:
+		if at.IsZero() || at.After(c.now) {
+			at = c.now
+		}
+	case at.IsZero() || at.After(c.now):
+		if at = c.speechAt; at.IsZero() {
+			at = c.now
+		}
+		if len(c.starts) > 0 {
+			at = c.starts[0]
+			c.starts = c.starts[1:]
+		}
+	default:
+		for len(c.starts) > 0 && !c.starts[0].After(at.Add(undetected)) {
+			c.starts = c.starts[1:]
+		}
+	}
+	return at
+}
+
+// startAgain: a turn has no transcript after all.
+func (c *core) startAgain(at time.Time) {
+	for _, s := range c.starts {
+		if s.Sub(at).Abs() < undetected {
+			return
+		}
+	}
+	c.starts = append(c.starts, at)
+	slices.SortFunc(c.starts, time.Time.Compare)
 }
 
 // keepSound marks the sound from at on as that of the caller's turn.
@@ -145,14 +187,18 @@ func (c *core) keepSound(at time.Time) {
 	}
 }
 
-func (c *core) unmark() {
+// unmark lets the sound go; all until upTo is known.
+func (c *core) unmark(upTo time.Time) {
 	c.marked = false
-	c.do(aUnmark{})
+	if c.starts = nil; c.callerTurn {
+		c.starts = []time.Time{c.speechAt}
+	}
+	c.do(aUnmark{upTo})
 }
 
 // settled: what the caller said has become a transcript, or never will.
 func (c *core) settled() {
-	if c.active == nil && c.lost != nil { // nobody has listened
+	if c.active == nil && c.lost != nil || c.holding() { // nobody has listened, or the next leg will
 		return
 	}
 	if c.active != nil {
@@ -161,7 +207,7 @@ func (c *core) settled() {
 		}
 	}
 	if c.marked && !c.callerTurn && (c.active == nil || c.active.pending() == 0) {
-		c.unmark()
+		c.unmark(time.Time{})
 	}
 }
 
@@ -218,21 +264,21 @@ func (c *core) callerSpeech(r *run, o CallerSpeechOut) {
 		return
 	}
 	at := o.At
-	if at.IsZero() || at.After(c.now) {
-		at = c.now
-	}
 	if !o.Started {
+		if at.IsZero() || at.After(c.now) {
+			at = c.now
+		}
 		if u := r.utters[o.Item]; u != nil {
-			u.speaking = false
+			u.speaking, u.ended = false, at
 			c.recordCaller(u, recorder.Event{Kind: recorder.SpeechStopped, At: at})
 			c.in(dueSettle, "", c.times.Settle)
 		}
 		return
 	}
 	u := c.utteranceOf(r, o.Item, at)
-	u.speaking = true
-	c.keepSound(at)
+	c.keepSound(u.at)
 	if r.Can.OwnTurns {
+		u.speaking = true
 		if !c.speaking {
 			c.observe(Event{Kind: SpeechStarted, Who: "caller", Epoch: r.epoch, Item: o.Item})
 		}
@@ -245,12 +291,7 @@ func (c *core) callerSpeech(r *run, o CallerSpeechOut) {
 func (c *core) utteranceOf(r *run, item string, at time.Time) *utterance {
 	u := r.utters[item]
 	if u == nil {
-		if at.IsZero() || at.After(c.now) {
-			at = c.now
-			if !c.speechAt.IsZero() {
-				at = c.speechAt
-			}
-		}
+		at = c.startOf(r, at)
 		u = &utterance{run: r, item: item, as: item, at: at}
 		if n := r.again[item]; n > 0 {
 			u.as = item[:min(len(item), 60)] + "-" + string(rune('a'+min(n, 25)))
@@ -296,26 +337,42 @@ func (c *core) transcript(r *run, o TranscriptOut) {
 	}
 	delete(r.utters, o.Item)
 	c.bargeInWords(o.Text)
-	c.understood(r)
+	c.understood(r, u)
 }
 
 // understood: a transcript is final; the sound of what is said since is all that the next leg would need.
-func (c *core) understood(r *run) {
-	if r.pending() > 0 {
-		first := r.sortedUtterances()[0].at
-		if c.marked && first.After(c.markAt) {
-			c.markAt = first
-			c.do(aMark{first})
+func (c *core) understood(r *run, u *utterance) {
+	if r.Can.OwnTurns {
+		upTo := later(u.ended, u.at.Add(undetected))
+		c.starts = slices.DeleteFunc(c.starts, func(at time.Time) bool { return !at.After(upTo) })
+	}
+	var first time.Time // what is not understood yet
+	for _, p := range r.sortedUtterances() {
+		if !p.stale {
+			first = p.at
+			break
 		}
-		return
+	}
+	if !r.Can.OwnTurns && len(c.starts) > 0 && (first.IsZero() || c.starts[0].Before(first)) {
+		first = c.starts[0]
 	}
 	switch {
 	case !c.marked:
+	case !first.IsZero():
+		c.moveMark(first)
+	case r.Can.OwnTurns && u.ended.IsZero():
+		c.unmark(c.now)
 	case r.Can.OwnTurns || !c.callerTurn:
-		c.unmark()
-	case c.speechAt.After(c.markAt): // the caller has begun anew meanwhile
-		c.markAt = c.speechAt
-		c.do(aMark{c.speechAt})
+		c.unmark(u.ended)
+	default: // a part of the turn: what comes after the pause is not understood
+		c.moveMark(c.pausedAt)
+	}
+}
+
+func (c *core) moveMark(at time.Time) {
+	if at.After(c.markAt) {
+		c.markAt = at
+		c.do(aMark{at})
 	}
 }
 

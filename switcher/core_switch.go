@@ -256,7 +256,7 @@ func (c *core) atBoundary(ch *change) bool {
 func (c *core) settle() {
 	ch := c.change
 	ch.settled = true
-	ch.replay = ch.target.Can.InRate > 0 && c.marked && c.now.Sub(c.markAt) <= c.times.Replay
+	ch.replay = c.replays(ch)
 	for _, r := range c.sorted() {
 		for _, t := range r.sortedTurns() {
 			c.closeCut(t, 0)
@@ -272,9 +272,15 @@ func (c *core) settle() {
 	c.do(aFlush{epoch: ch.run.epoch})
 }
 
+// replays: the next leg is given the sound of the caller's turn.
+func (c *core) replays(ch *change) bool {
+	return ch.target.Can.InRate > 0 && c.marked && c.now.Sub(c.markAt) <= c.times.Replay
+}
+
 // unheard ends an utterance whose transcript will not come: when the next leg hears the sound of it, its words are taken back.
 func (c *core) unheard(u *utterance, replay bool) {
 	if replay {
+		c.startAgain(u.at)
 		c.record(recorder.Event{Kind: recorder.Partial, Who: recorder.Caller, Epoch: u.run.epoch, Leg: u.run.Name, Item: u.as})
 	}
 	c.record(recorder.Event{Kind: recorder.TranscriptFailed, Who: recorder.Caller, Epoch: u.run.epoch, Leg: u.run.Name, Item: u.as})
@@ -311,9 +317,10 @@ func (c *core) commitWritten(e evCommitted) {
 		c.move(old, onReplaced)
 		c.do(aStop{old.epoch, StopSuperseded})
 	}
+	ch.replay = ch.replay || c.replays(ch) // the caller may have begun while it was written
 	c.do(aFloor{epoch: r.epoch, replay: ch.replay})
 	if !ch.replay {
-		c.unmark()
+		c.unmark(c.now)
 	}
 	c.count.Switches++
 	if ch.why == "rollover" {

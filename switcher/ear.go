@@ -13,8 +13,9 @@ type ear struct {
 	mu      sync.Mutex
 	streams map[int]*stream // by rate
 	marked  bool
-	from    time.Time // what is kept is from then on
-	inbox   *Inbox    // of the leg with the floor, nil none
+	from    time.Time   // what is kept is from then on
+	ends    []time.Time // when the caller's speech ended, the newest maxEnds
+	inbox   *Inbox      // of the leg with the floor, nil none
 	rate    int
 	own     bool // it finds the turns itself
 	dropped uint64
@@ -70,12 +71,23 @@ func (e *ear) hear(rate int, pcm []int16, at time.Time) {
 func (e *ear) speech(in CallerSpeechIn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !in.Started {
+		e.end(in.At)
+	}
 	for _, s := range e.streams {
 		s.kept = append(s.kept, keptInput{at: in.At, in: in})
 		e.trim(s)
 	}
 	if e.inbox != nil && !e.own {
 		_ = e.inbox.Put(in) // a leg that is too far behind for it is given up for what follows
+	}
+}
+
+const maxEnds = 64
+
+func (e *ear) end(at time.Time) {
+	if e.ends = append(e.ends, at); len(e.ends) > maxEnds {
+		e.ends = e.ends[1:]
 	}
 }
 
@@ -86,7 +98,7 @@ func (e *ear) trim(s *stream) {
 		bound = unmarkedWindow + e.preRoll
 	}
 	n := 0
-	for n < len(s.kept) && (s.sound > bound || e.marked && s.kept[n].at.Add(s.kept[n].long).Before(e.from)) {
+	for n < len(s.kept) && (s.sound > bound || e.marked && s.kept[n].at.Before(e.from)) {
 		if e.marked && s.sound > bound && s.kept[n].long > 0 {
 			e.dropped++
 		}
@@ -102,26 +114,37 @@ func (e *ear) mark(at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.marked, e.from = true, at.Add(-e.preRoll)
+	for _, end := range e.ends { // what was said before is understood
+		if !end.After(at) {
+			e.from = later(e.from, end)
+		}
+	}
 	for _, s := range e.streams {
 		e.trim(s)
 	}
 }
 
-func (e *ear) unmark() {
+func (e *ear) unmark(upTo time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.marked = false
+	e.end(upTo)
 	for _, s := range e.streams {
 		e.trim(s)
 	}
 }
 
-// turnTo gives the caller's sound to a leg from now on, after what is kept when replay is set. nil: to nobody.
+// undetected is how late a detector may find that the caller has begun to speak: at a commit in that time the next leg is given the
+// sound of it too.
+const undetected = 500 * time.Millisecond
+
+// turnTo gives the caller's sound to a leg from now on, after what is kept when replay is set; when nothing is, after the newest
+// sound in which nobody was found to speak. nil: to nobody.
 func (e *ear) turnTo(b *Inbox, rate int, own, replay bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.inbox, e.rate, e.own = b, rate, own
-	if b == nil || !replay || !e.marked {
+	if b == nil || e.marked && !replay {
 		return
 	}
 	from, s := rate, e.streams[rate]
@@ -135,14 +158,22 @@ func (e *ear) turnTo(b *Inbox, rate int, own, replay bool) {
 	if s == nil {
 		return
 	}
+	begin := e.from
+	if !e.marked && len(s.kept) > 0 {
+		k := s.kept[len(s.kept)-1]
+		begin = k.at.Add(k.long - undetected)
+		for _, end := range e.ends {
+			begin = later(begin, end)
+		}
+	}
 	for _, k := range s.kept {
 		switch in := k.in.(type) {
 		case SoundIn:
-			if k.at.Add(k.long).After(e.from) {
+			if !k.at.Before(begin) {
 				_ = b.Put(SoundIn{PCM: resample(in.PCM, from, rate), At: in.At})
 			}
 		case CallerSpeechIn:
-			if !own && !k.at.Before(e.from) {
+			if e.marked && !own && !k.at.Before(begin) {
 				_ = b.Put(in)
 			}
 		}

@@ -14,7 +14,7 @@ const (
 	PipelineAborted   EventKind = "pipeline.aborted"   // Epoch, From, To, Reason, OpID, Joined, Err
 	PipelineLost      EventKind = "pipeline.lost"      // From, Reason: the leg with the floor has died
 	SpeechStarted     EventKind = "speech.started"     // Who, Item
-	SpeechStopped     EventKind = "speech.stopped"     // Who, Item
+	SpeechStopped     EventKind = "speech.stopped"     // Who, Item, Final (of the caller: the turn is over; it may come after one that is not)
 	TranscriptSaid    EventKind = "transcript"         // Who, Item, Text (all of it so far), Final
 	TurnPlayed        EventKind = "played"             // Item, Played, Text (as heard), Interrupted
 	ToolCalled        EventKind = "tool.call"          // Call, Deadline

@@ -45,7 +45,7 @@ func (s *Switcher) perform(a action) {
 	case aMark:
 		s.ear.mark(a.at)
 	case aUnmark:
-		s.ear.unmark()
+		s.ear.unmark(a.upTo)
 	case aPlay:
 		s.out.play(a.turn, a.rate, a.pcm)
 	case aEndTurn:

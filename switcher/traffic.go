@@ -70,7 +70,9 @@ type Output interface{ output() }
 // ReadyOut says that the leg is connected and seeded.
 type ReadyOut struct{}
 
-// CallerSpeechOut is CallerSpeechIn the other way round, of a pipeline with OwnTurns. Item is its id of what is being said.
+// CallerSpeechOut is CallerSpeechIn the other way round, of a pipeline with OwnTurns. Item is its id of what is being said. Any leg
+// whose transcripts may come later than what others say then, gives the beginning as soon as it has an id (At may be zero): it
+// keeps the place in the order of speech.
 type CallerSpeechOut struct {
 	Item    string
 	Started bool
