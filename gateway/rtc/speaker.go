@@ -112,25 +112,22 @@ func (p *Peer) speak(mid string) error {
 	if mid == "" || done {
 		return nil
 	}
-	for _, t := range p.pc.GetTransceivers() {
-		if t.Mid() != mid {
-			continue
-		}
-		voice := &speaker{connected: func() bool { return p.state.Load() == StateConnected }}
-		sender, err := p.engine.api.NewRTPSender(voice, p.pc.SCTP().Transport())
-		if err != nil {
-			return err
-		}
-		if err := t.SetSender(sender, voice); err != nil {
-			return errors.Join(err, sender.Stop())
-		}
-		p.mu.Lock()
-		p.voice = voice
-		p.mu.Unlock()
-		p.spawn(func() { voice.readReports(sender) })
-		return nil
+	voice := &speaker{connected: func() bool { return p.state.Load() == StateConnected }}
+	// Pion takes the first section that we may send in; the plan leaves one.
+	sender, err := p.pc.AddTrack(voice)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("no transceiver has mid %q", clip(mid))
+	for _, t := range p.pc.GetTransceivers() {
+		if t.Sender() == sender && t.Mid() != mid {
+			return fmt.Errorf("the track is in section %q, not %q", t.Mid(), clip(mid))
+		}
+	}
+	p.mu.Lock()
+	p.voice = voice
+	p.mu.Unlock()
+	p.spawn(func() { voice.readReports(sender) })
+	return nil
 }
 
 // readReports must run: interceptors do their work in the reads.

@@ -99,6 +99,7 @@ func TestAPublisherThatTakesSoundHearsTheSpeaker(t *testing.T) {
 		t.Errorf("the first packet is %v, stats %+v", first, peer.Stats().Speaker)
 	}
 	// A sender report tells the time of what is being sent: NTP and RTP run together (RFC 3550 §6.4.1).
+	waitFor(t, "a sender report", func() bool { return len(p.reports) > 0 })
 	sr := <-p.reports
 	ntp := time.Unix(int64(sr.NTPTime>>32)-2208988800, int64((sr.NTPTime&0xffffffff)*1e9>>32))
 	for len(p.heard) > 1 {
@@ -106,7 +107,7 @@ func TestAPublisherThatTakesSoundHearsTheSpeaker(t *testing.T) {
 	}
 	newest, now := <-p.heard, time.Now()
 	off := now.Sub(ntp) - time.Duration(int32(newest.Timestamp-sr.RTPTime))*time.Second/48000
-	if sr.SSRC != first.SSRC || sr.PacketCount == 0 || off.Abs() > time.Second {
+	if sr.SSRC != first.SSRC || sr.PacketCount == 0 || off.Abs() > 250*time.Millisecond {
 		t.Errorf("sender report %+v, %v off", sr, off)
 	}
 	t.Logf("sender report and packets %v apart", off)
@@ -136,6 +137,21 @@ func TestAPublisherThatTakesSoundHearsTheSpeaker(t *testing.T) {
 	peer.Close()
 	if err := write(first); !errors.Is(err, ErrNotSending) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestTheSpeakerUsesThePayloadTypeOfTheOffer(t *testing.T) {
+	e := newEngine(t, nil)
+	p := newPublisher(t, publisherOptions{hears: true, firefox: true})
+	peer, _ := publish(t, e, p, "microphone")
+	write, ok := peer.Speaker()
+	if !ok {
+		t.Fatal("no speaker")
+	}
+	speak(t, write)
+	waitFor(t, "a packet", func() bool { return len(p.heard) > 0 })
+	if packet := <-p.heard; packet.PayloadType != 109 {
+		t.Errorf("payload type %d, want Firefox' 109", packet.PayloadType)
 	}
 }
 

@@ -2,6 +2,7 @@ package rtc
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -87,6 +88,7 @@ type publisher struct {
 type publisherOptions struct {
 	audio, screen, simulcast, tcp bool
 	hears                         bool // audio both ways
+	firefox                       bool // payload types as Firefox numbers them
 	bare                          bool // no interceptors: Pion's NACK responder refuses payloads over 1460 bytes
 }
 
@@ -111,7 +113,11 @@ func newPublisher(t *testing.T, o publisherOptions) *publisher {
 		t.Cleanup(func() { _ = socket.Close() })
 	}
 	media := &webrtc.MediaEngine{}
-	if err := media.RegisterDefaultCodecs(); err != nil {
+	register := media.RegisterDefaultCodecs
+	if o.firefox {
+		register = func() error { return registerAsFirefox(media) }
+	}
+	if err := register(); err != nil {
 		t.Fatal(err)
 	}
 	chain := &interceptor.Registry{}
@@ -161,6 +167,17 @@ func (p *publisher) add(mime, id string, direction webrtc.RTPTransceiverDirectio
 		p.t.Fatal(err)
 	}
 	go p.readRTCP(tr.Sender())
+}
+
+func registerAsFirefox(m *webrtc.MediaEngine) error {
+	return errors.Join(
+		m.RegisterCodec(webrtc.RTPCodecParameters{
+			RTPCodecCapability: webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeOpus, ClockRate: 48000, Channels: 2, SDPFmtpLine: "maxplaybackrate=48000;stereo=1;useinbandfec=1"},
+			PayloadType:        109,
+		}, webrtc.RTPCodecTypeAudio),
+		m.RegisterCodec(webrtc.RTPCodecParameters{
+			RTPCodecCapability: webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeVP8, ClockRate: 90000, SDPFmtpLine: "max-fs=12288;max-fr=60"}, PayloadType: 120,
+		}, webrtc.RTPCodecTypeVideo))
 }
 
 // hear adds a microphone whose section takes sound too.
