@@ -139,7 +139,7 @@ func (a *agent) run(hello wire.Hello) {
 // leave asks the agent's goroutines to end with a bye; it does not wait.
 func (a *agent) leave(reason string) {
 	code := wire.CloseNoSession
-	if reason == reasonDrain {
+	if reason == reasonDrain || reason == reasonMoved {
 		code = wire.CloseDrain
 	}
 	a.cancel(&closeReason{code: code, text: reason, bye: true})

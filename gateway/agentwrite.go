@@ -223,7 +223,11 @@ func (a *agent) writeImage(img seenImage, requestID string, superseded uint64) e
 func (a *agent) sayBye() error {
 	var reason *closeReason
 	if errors.As(context.Cause(a.ctx), &reason) && reason.bye {
-		text, _ := json.Marshal(wire.Bye{Type: wire.TypeBye, Reason: reason.text})
+		bye := wire.Bye{Type: wire.TypeBye, Reason: reason.text}
+		if reason.code == wire.CloseDrain {
+			bye.ResumeAt = a.session.shared.resumeAt()
+		}
+		text, _ := json.Marshal(bye)
 		_ = a.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 		_ = a.conn.WriteMessage(websocket.TextMessage, text)
 	}

@@ -10,6 +10,7 @@ import (
 
 	chatctx "sightline/context"
 	"sightline/context/fetch"
+	"sightline/gateway/cluster"
 	"sightline/gateway/rtc"
 )
 
@@ -41,6 +42,9 @@ type Config struct {
 	Store chatctx.Store // where conversations live. Required; the caller closes it after Run
 	// Directory is where sessions are on record, so that they go on after a restart; nil: in memory.
 	Directory chatctx.Directory
+	// Cluster makes this gateway one of several that share Store and Directory; nil: it is alone. The caller runs it beside Run, from
+	// before until after.
+	Cluster *cluster.Node
 	// Health says why the store takes nothing now, nil when it does; readiness follows it. nil: always well.
 	Health func() error
 	Web    fs.FS // the console page, nil for none

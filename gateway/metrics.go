@@ -160,6 +160,11 @@ func (c *sessionCollector) Collect(ch chan<- prometheus.Metric) {
 	for state, n := range states {
 		ch <- prometheus.MustNewConstMetric(descSessions, prometheus.GaugeValue, float64(n), state)
 	}
+	draining := 0.0
+	if c.registry.isDraining() {
+		draining = 1
+	}
+	ch <- prometheus.MustNewConstMetric(descDraining, prometheus.GaugeValue, draining)
 	ch <- prometheus.MustNewConstMetric(descAgents, prometheus.GaugeValue, float64(agents))
 	ch <- prometheus.MustNewConstMetric(descCBytes, prometheus.GaugeValue, float64(sum.CBytes))
 	for desc, n := range map[*prometheus.Desc]uint64{

@@ -26,19 +26,25 @@ type registry struct {
 	resting  map[string]*restingSession
 	order    []*restingSession        // oldest first
 	busy     map[string]chan struct{} // ids that are being opened, retired or forgotten; closed when that is done
+	terms    map[*Session]uint64      // in a cluster: under which this node owns a live session
+	asleep   map[string]lonely        // in a cluster: sessions without an owner, as this node has found them
 }
 
 func newRegistry(base context.Context, cfg Config, sh *shared) *registry {
 	return &registry{
 		cfg: cfg, shared: sh, base: base,
 		live: map[string]*Session{}, resting: map[string]*restingSession{}, busy: map[string]chan struct{}{},
+		terms: map[*Session]uint64{}, asleep: map[string]lonely{},
 	}
 }
 
 // get finds a live session; one that sleeps since a restart wakes up.
 func (r *registry) get(ctx context.Context, id string) (*Session, error) {
+	s, e, err := r.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
-	s, e := r.live[id], r.resting[id]
 	asleep := e != nil && e.asleep
 	r.mu.Unlock()
 	switch {
@@ -112,6 +118,9 @@ func (r *registry) release(id string) {
 
 // open reads the log, writes the record and starts the session. The id is reserved.
 func (r *registry) open(ctx context.Context, id string, old *restingSession) (*Session, error) {
+	if r.cfg.Cluster != nil {
+		return r.openOwned(ctx, id)
+	}
 	key, created := uuid.NewString(), time.Now() // not the id: a deleted session's id begins anew
 	if old != nil && !old.deleted {
 		key, created = old.key, old.created
@@ -133,13 +142,17 @@ func (r *registry) open(ctx context.Context, id string, old *restingSession) (*S
 	if s.previous = old; old != nil {
 		r.forgetLocked(old)
 	}
-	r.live[id] = s
+	r.beginLocked(s)
+	return s, nil
+}
+
+func (r *registry) beginLocked(s *Session) {
+	r.live[s.id] = s
 	r.tasks.Go(func() {
 		s.run(r.base)
 		r.retire(s)
 	})
-	s.logger.Info("session begins", "entries", log.Head())
-	return s, nil
+	s.logger.Info("session begins", "entries", s.log.Head())
 }
 
 // retire lays a session that has ended to rest. One that was never used (its offer was refused) puts back what was there before
@@ -152,6 +165,10 @@ func (r *registry) retire(s *Session) {
 			id: s.id, key: s.key, created: s.created, at: time.Now(), seq: s.log.Head(), seqKnown: true,
 			deleted: s.endReason == reasonDeleted, asleep: s.endReason == reasonDrain,
 		}
+	}
+	if r.cfg.Cluster != nil {
+		r.retireOwned(s, e)
+		return
 	}
 	r.mu.Lock()
 	r.busy[s.id] = make(chan struct{})
@@ -175,26 +192,37 @@ func (r *registry) retire(s *Session) {
 
 // lookup finds a session in either state; exactly one result is set without an error.
 func (r *registry) lookup(id string) (*Session, *restingSession, error) {
+	s, e, err := r.find(r.base, id)
+	if s == nil && e == nil && err == nil {
+		err = problem.New(problem.NotFound, "there is no session %q", id)
+	}
+	return s, e, err
+}
+
+// find is what is known of an id, here or in the cluster; nil and nil when nothing is.
+func (r *registry) find(ctx context.Context, id string) (*Session, *restingSession, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s, ok := r.live[id]; ok {
-		return s, nil, nil
+	s, e := r.live[id], r.resting[id]
+	r.mu.Unlock()
+	if s != nil || r.cfg.Cluster == nil {
+		return s, e, nil
 	}
-	if e, ok := r.resting[id]; ok {
-		return nil, e, nil
-	}
-	return nil, nil, problem.New(problem.NotFound, "there is no session %q", id)
+	e, err := r.restingInCluster(ctx, id)
+	return nil, e, err
 }
 
 // list is every session, by id.
 func (r *registry) list() (live []*Session, resting []*restingSession) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	for _, s := range r.live {
 		live = append(live, s)
 	}
 	for _, e := range r.resting {
 		resting = append(resting, e)
+	}
+	r.mu.Unlock()
+	if r.cfg.Cluster != nil {
+		resting = r.restOfCluster(live)
 	}
 	slices.SortFunc(live, func(a, b *Session) int { return strings.Compare(a.id, b.id) })
 	slices.SortFunc(resting, func(a, b *restingSession) int { return strings.Compare(a.id, b.id) })
@@ -202,10 +230,15 @@ func (r *registry) list() (live []*Session, resting []*restingSession) {
 }
 
 // drain refuses new sessions from now on.
-func (r *registry) drain() {
+func (r *registry) drain() { r.setDraining(true) }
+
+func (r *registry) setDraining(on bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.draining = true
+	r.draining = on
+	r.mu.Unlock()
+	if r.cfg.Cluster != nil {
+		r.cfg.Cluster.SetDraining(on)
+	}
 }
 
 func (r *registry) isDraining() bool {

@@ -34,6 +34,9 @@ func (e *restingSession) record() chatctx.SessionRecord {
 
 // load takes in what the directory has from before the restart.
 func (r *registry) load(ctx context.Context, now time.Time) error {
+	if r.cfg.Cluster != nil { // others change it at any time: it is asked when it matters
+		return nil
+	}
 	records, err := r.cfg.Directory.Sessions(ctx)
 	var damaged *chatctx.Error
 	if errors.As(err, &damaged) && damaged.Kind == chatctx.LogDamaged { // the others are there
@@ -55,6 +58,10 @@ func (r *registry) load(ctx context.Context, now time.Time) error {
 
 // sweep is called now and then by Server.Run: who slept for longer than the grace has ended, who ended long ago is forgotten.
 func (r *registry) sweep(now time.Time) {
+	if r.cfg.Cluster != nil {
+		r.sweepCluster(now)
+		return
+	}
 	r.mu.Lock()
 	var over []*restingSession
 	for _, e := range r.order {
@@ -103,6 +110,9 @@ func (r *registry) forgetLocked(e *restingSession) {
 
 // markDeleted makes the id of a resting session begin a new conversation when it is used again.
 func (r *registry) markDeleted(ctx context.Context, e *restingSession) error {
+	if r.cfg.Cluster != nil {
+		return r.deleteInCluster(ctx, e)
+	}
 	r.mu.Lock()
 	e.deleted, e.asleep = true, false
 	record := e.record()

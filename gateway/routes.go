@@ -17,8 +17,8 @@ func (s *Server) routes() http.Handler {
 	g := &guard{loopback: IsLoopback(s.cfg.Listen) && !s.cfg.Insecure, origins: s.cfg.AllowOrigins}
 	mux := http.NewServeMux()
 	signalling := whip.New(whip.Config{Sessions: s, Strict: s.cfg.WHIPStrict, Log: s.cfg.Log})
-	mux.Handle("/whip", signalling)
-	mux.Handle("/whip/", signalling)
+	mux.Handle("/whip", s.whipOfNode(signalling))
+	mux.Handle("/whip/", s.whipOfNode(signalling))
 
 	api := func(path string, methods map[string]http.HandlerFunc) {
 		mux.HandleFunc(path, g.cors(byMethod(methods)))
@@ -34,13 +34,14 @@ func (s *Server) routes() http.Handler {
 	api("/healthz", map[string]http.HandlerFunc{"GET": func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, map[string]string{"status": "ok"}) }})
 	api("/readyz", map[string]http.HandlerFunc{"GET": s.readyz})
 	api("/metrics", map[string]http.HandlerFunc{"GET": s.metrics.handler().ServeHTTP})
+	api("/debug/drain", map[string]http.HandlerFunc{"GET": fromLoopback(s.tellDrain), "POST": fromLoopback(s.beginDrain), "DELETE": fromLoopback(s.endDrain)})
 	api("/debug/sessions", map[string]http.HandlerFunc{"GET": fromLoopback(s.debugSessions)})
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, problem.New(problem.NotFound, "there is nothing at %s", r.URL.Path))
 	})
 	mux.HandleFunc("/", s.console())
 	g.next = mux
-	return g
+	return s.amongNodes(g)
 }
 
 // byMethod answers other methods with 405, Allow and problem JSON; GET also serves HEAD.

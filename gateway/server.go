@@ -24,6 +24,8 @@ type Server struct {
 	handler  http.Handler
 	cancel   context.CancelFunc // ends all sessions
 	started  time.Time
+	nodes    *nodes // nil: no other gateways
+	draining drain
 }
 
 // loadTimeout bounds reading the sessions on record at start.
@@ -44,7 +46,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.Join(err, engine.Close())
 	}
 	base, cancel := context.WithCancel(context.Background())
-	sh := &shared{budget: frames.NewBudget(runtime.GOMAXPROCS(0)), metrics: newMetrics(), speech: speech}
+	sh := &shared{budget: frames.NewBudget(runtime.GOMAXPROCS(0)), metrics: newMetrics(), speech: speech, node: cfg.Cluster}
 	s := &Server{
 		cfg: cfg, engine: engine, metrics: sh.metrics, cancel: cancel, started: time.Now(),
 		sessions: newRegistry(base, cfg, sh),
@@ -55,7 +57,9 @@ func New(cfg Config) (*Server, error) {
 		cancel()
 		return nil, errors.Join(fmt.Errorf("the sessions on record cannot be read: %w", err), engine.Close())
 	}
+	s.draining.wake = make(chan struct{}, 1)
 	s.metrics.watch(s.sessions)
+	s.metrics.watchStore(cfg)
 	s.handler = s.routes()
 	return s, nil
 }
@@ -73,9 +77,12 @@ func (s *Server) Session(ctx context.Context, id string) (*Session, error) {
 	return session, err
 }
 
-// Run sweeps ended sessions until ctx ends, then drains: no new session, every agent told, every publisher closed. It returns
-// after the last goroutine of the last session, or with an error when the drain took longer than its timeout.
+// Run sweeps ended sessions until ctx ends, then ends all others: no new session, every agent told, every publisher closed. It
+// returns after the last goroutine of the last session, or with an error when that took longer than the drain's timeout. Who wants
+// calls to end by themselves first calls Drain.
 func (s *Server) Run(ctx context.Context) error {
+	stopNodes := s.serveNodes()
+	defer stopNodes()
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
 	for ctx.Err() == nil {

@@ -10,6 +10,7 @@ import (
 
 	chatctx "sightline/context"
 	"sightline/frames"
+	"sightline/gateway/cluster"
 	"sightline/gateway/problem"
 	"sightline/gateway/sound/vad"
 )
@@ -50,7 +51,17 @@ type Session struct {
 type shared struct {
 	budget  *frames.Budget
 	metrics *metrics
-	speech  *vad.Model // tells speech from other sound
+	speech  *vad.Model    // tells speech from other sound
+	node    *cluster.Node // nil: no other gateways
+}
+
+// resumeAt is where an agent may go on when this gateway goes away, "" when there is no such place.
+func (sh *shared) resumeAt() string {
+	if sh.node == nil {
+		return ""
+	}
+	peer, _ := sh.node.Elsewhere()
+	return peer.URL
 }
 
 func newSession(id, key string, cfg Config, sh *shared, log *chatctx.Log, now time.Time) *Session {

@@ -73,6 +73,16 @@ func (s *Store) recordState(ctx context.Context) (recordState, error) {
 
 // Sessions implements chatctx.Directory. When some records do not read it returns the others and an error of kind LogDamaged.
 func (s *Store) Sessions(ctx context.Context) ([]chatctx.SessionRecord, error) {
+	all, err := s.Owners(ctx)
+	var records []chatctx.SessionRecord
+	for _, o := range all {
+		records = append(records, o.SessionRecord)
+	}
+	return records, err
+}
+
+// Owners is Sessions with who owns them.
+func (s *Store) Owners(ctx context.Context) ([]Owned, error) {
 	tries := readTries
 	if s.cfg.clustered() {
 		tries = lagTries
@@ -86,7 +96,7 @@ func (s *Store) Sessions(ctx context.Context) ([]chatctx.SessionRecord, error) {
 		if err != nil {
 			return nil, err
 		}
-		all := slices.SortedFunc(maps.Values(records), func(a, b chatctx.SessionRecord) int { return strings.Compare(a.ID, b.ID) })
+		all := slices.SortedFunc(maps.Values(records), func(a, b Owned) int { return strings.Compare(a.ID, b.ID) })
 		if read >= before.Messages {
 			return all, nil
 		}
@@ -112,8 +122,8 @@ const mostSkipped = 10_000
 
 // recordsUpTo reads the records that were there at a state; of one that was put again the later counts. Told to, it steps over what
 // the server cannot read.
-func (s *Store) recordsUpTo(ctx context.Context, state recordState, step bool) (records map[string]chatctx.SessionRecord, read uint64, err error) {
-	records = map[string]chatctx.SessionRecord{}
+func (s *Store) recordsUpTo(ctx context.Context, state recordState, step bool) (records map[string]Owned, read uint64, err error) {
+	records = map[string]Owned{}
 	skipped := 0
 	for from := uint64(1); read < state.Messages && from <= state.Last && skipped < mostSkipped; {
 		batch, next, err := s.recordPage(ctx, from)
@@ -137,7 +147,7 @@ func (s *Store) recordsUpTo(ctx context.Context, state recordState, step bool) (
 }
 
 // recordPage reads records from a stream sequence on; next is where the page after it begins.
-func (s *Store) recordPage(ctx context.Context, from uint64) (batch []chatctx.SessionRecord, next uint64, err error) {
+func (s *Store) recordPage(ctx context.Context, from uint64) (batch []Owned, next uint64, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	request := map[string]any{"seq": from, "next_by_subj": sessionPrefix + ">", "batch": readEntries, "max_bytes": readBytes}
@@ -145,7 +155,7 @@ func (s *Store) recordPage(ctx context.Context, from uint64) (batch []chatctx.Se
 		batch, next = nil, from
 		_, err := r.directBatch(ctx, sessionStream, request, func(msg *nats.Msg, seq uint64) error {
 			next = seq + 1
-			var record chatctx.SessionRecord
+			record := Owned{Revision: seq}
 			if err := json.Unmarshal(msg.Data, &record); err != nil || sessionPrefix+record.ID != msg.Header.Get(nats.JSSubject) {
 				return &chatctx.Error{Kind: chatctx.LogDamaged, Detail: "the record of a session is none", Cause: err}
 			}

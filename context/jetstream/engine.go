@@ -31,6 +31,8 @@ type engine struct {
 
 	free     atomic.Int64 // of the disk; 0 where it is not ours
 	restarts atomic.Uint64
+
+	roundTrip atomic.Int64 // nanoseconds to a cluster and back
 }
 
 const (
@@ -102,7 +104,9 @@ func (e *engine) healthOf(r *running) error {
 	if !e.cfg.clustered() {
 		return r.health()
 	}
-	return r.probe(e.streams())
+	rtt, err := r.probe(e.streams())
+	e.roundTrip.Store(int64(rtt))
+	return err
 }
 
 // run looks after the server until close.

@@ -105,14 +105,14 @@ func checkVersion(version string) error {
 
 const probeTimeout = 1500 * time.Millisecond
 
-// probe asks whether every stream has a leader that answers, and how much they hold.
-func (r *running) probe(streams []string) error {
+// probe asks whether every stream has a leader that answers, how long the fastest of them takes, and how much they hold.
+func (r *running) probe(streams []string) (rtt time.Duration, err error) {
 	for _, conn := range r.conns() {
 		if conn.IsClosed() {
-			return errClosed
+			return 0, errClosed
 		}
 		if !conn.IsConnected() {
-			return errors.New("there is no connection to the cluster")
+			return 0, errors.New("there is no connection to the cluster")
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.alive, probeTimeout)
@@ -127,13 +127,17 @@ func (r *running) probe(streams []string) error {
 				Leader string `json:"leader"`
 			} `json:"cluster"`
 		}
+		asked := time.Now()
 		if err := r.api(ctx, "STREAM.INFO."+name, struct{}{}, &info); err != nil {
-			return fmt.Errorf("stream %s has no leader that answers: %w", name, err)
+			return 0, fmt.Errorf("stream %s has no leader that answers: %w", name, err)
+		}
+		if took := time.Since(asked); rtt == 0 || took < rtt {
+			rtt = took
 		}
 		bytes += info.State.Bytes
 	}
 	r.stored.Store(bytes)
-	return nil
+	return rtt, nil
 }
 
 // errClosed: a connection that the client has given up. Only new ones help.

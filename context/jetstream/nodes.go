@@ -136,6 +136,20 @@ func (s *Store) ReplaceSession(ctx context.Context, o Owned) (Owned, error) {
 	return o, nil
 }
 
+// ForgetSession deletes the record of o.Revision; a later one stays.
+func (s *Store) ForgetSession(ctx context.Context, o Owned) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	r, _, err := s.engine.writer(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.api(ctx, "STREAM.PURGE."+sessionStream, map[string]any{"filter": sessionPrefix + o.ID, "seq": o.Revision + 1}, nil); err != nil {
+		return unavailable("the record of the session could not be deleted", err)
+	}
+	return nil
+}
+
 // lastRecord asks the stream's leader for a record; revision is 0 when there is none.
 func (s *Store) lastRecord(ctx context.Context, stream, subject string) (data []byte, revision uint64, err error) {
 	var answer struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,17 +16,18 @@ type Stats struct {
 	Appends      uint64  // entries stored
 	Retries      Retries // of writes, by cause
 	ReadRetries  uint64
-	Full         uint64 // writes refused because the store had reached its bound
-	Fenced       uint64 // appends refused because another process owned the session by then
-	Gaps         uint64 // times that a follower's live entries had a gap, which it then read
-	Damaged      uint64 // holes, broken chains and spoiled images found
-	Swept        uint64 // sessions deleted because of their age
-	Restarts     uint64 // of the server inside
-	Logs         int    // sessions that have an entry or an image, now
-	StoredBytes  uint64 // now
-	LimitBytes   int64  // of the store
-	FreeBytes    int64  // of the disk, half a second ago
-	HeadsFailure error  // why the ends of logs cannot be checked after a restart, nil when they can
+	Full         uint64        // writes refused because the store had reached its bound
+	Fenced       uint64        // appends refused because another process owned the session by then
+	Gaps         uint64        // times that a follower's live entries had a gap, which it then read
+	Damaged      uint64        // holes, broken chains and spoiled images found
+	Swept        uint64        // sessions deleted because of their age
+	Restarts     uint64        // of the server inside
+	Logs         int           // sessions that have an entry or an image, now
+	StoredBytes  uint64        // now
+	LimitBytes   int64         // of the store
+	FreeBytes    int64         // of the disk, half a second ago; with a cluster what is left of the bound
+	RoundTrip    time.Duration // to a cluster and back, at the last look
+	HeadsFailure error         // why the ends of logs cannot be checked after a restart, nil when they can
 }
 
 // Retries counts repeated writes by what made them necessary.
@@ -71,6 +73,10 @@ func (s *Store) Stats() Stats {
 		HeadsFailure: s.heads.failure(),
 	}
 	st.StoredBytes = s.engine.storedBytes()
+	if s.cfg.clustered() {
+		st.FreeBytes = max(st.LimitBytes-int64(st.StoredBytes), 0)
+		st.RoundTrip = time.Duration(s.engine.roundTrip.Load())
+	}
 	return st
 }
 
