@@ -2,9 +2,7 @@
 package rules
 
 import (
-	"context"
 	"fmt"
-	"strings"
 	"time"
 	"unicode"
 
@@ -20,25 +18,9 @@ type Turn struct {
 	At    time.Time
 	Items chatctx.Items
 	Seen  []switcher.Sight
-}
-
-// Answer replies by the first rule whose words occur in the last user message. It never fails; without a user message
-// it says nothing.
-func (Responder) Answer(_ context.Context, turn Turn) (string, error) {
-	h := readHistory(turn.Items)
-	if len(h.user) == 0 {
-		return "", nil
-	}
-	said := h.user[len(h.user)-1]
-	words := " " + strings.Join(strings.FieldsFunc(strings.ToLower(said.Content.Text()), notWord), " ") + " "
-	for _, r := range table {
-		for _, phrase := range r.phrases {
-			if strings.Contains(words, " "+phrase+" ") {
-				return r.answer(turn, h), nil
-			}
-		}
-	}
-	return fallback(turn, h), nil
+	// Tools may be asked for by a Reply; Running are the call ids that are still being executed.
+	Tools   []switcher.Tool
+	Running map[string]bool
 }
 
 func notWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
@@ -67,7 +49,8 @@ var table = []rule{
 
 func help(Turn, history) string {
 	return `I answer by rules, without a model. Ask "what do you see?", "how bright is it?", "how old is the image?", ` +
-		`"which size?", "how many messages?", "how many images?", "repeat my last message", "what did you say?" or "what time is it?".`
+		`"which size?", "how many messages?", "how many images?", "repeat my last message", "what did you say?" or "what time is it?". ` +
+		`Tell me your name and your order number, and ask for them later. With tools I look up your order, read a sign and switch the pipeline.`
 }
 
 func greet(turn Turn, h history) string {
