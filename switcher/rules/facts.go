@@ -49,10 +49,10 @@ func readFacts(items chatctx.Items) facts {
 	return f
 }
 
-// learn takes what one message tells. bare: digits alone are an order number.
+// learn takes what one message tells. bare: digits with few other words are an order number; digits alone always are.
 func (f *facts) learn(words []string, bare bool) (order, name, note bool) {
 	number, rest := longestNumber(words)
-	if len(number) >= 3 && (has(words, "order", "number", "orders") || bare && rest <= 3) {
+	if len(number) >= 3 && (has(words, "order", "number", "orders") || bare && rest <= 3 || rest == 0) {
 		f.order, order = number, true
 	}
 	if n := nameIn(words); n != "" {
@@ -77,22 +77,18 @@ func (f *facts) summed(text string) {
 // answer speaks of what was told, now or before.
 func (f facts) answer(words []string) (Reply, bool) {
 	question := has(words, "what", "which", "tell me", "say", "repeat", "one was", "know", "was", "who", "remember")
-	switch {
-	case question && has(words, "order number", "my number", "order numbers") && !f.justOrder:
-		if f.order == "" {
-			return Reply{Text: "You have not told me an order number yet."}, true
-		}
-		return Reply{Text: "Your order number is " + spoken(f.order) + "."}, true
-	case question && has(words, "my name", "who am i") && !f.justName:
-		if f.name == "" {
-			return Reply{Text: "You have not told me your name yet."}, true
-		}
-		return Reply{Text: "Your name is " + f.name + "."}, true
-	case has(words, "what did i ask you to remember", "what should you remember", "what do you remember"):
-		if f.note == "" {
-			return Reply{Text: "You have not asked me to remember anything."}, true
-		}
-		return Reply{Text: "You asked me to remember: " + short(f.note) + "."}, true
+	var told []string
+	if question && has(words, "order number", "my number", "order numbers") && !f.justOrder {
+		told = append(told, known(f.order != "", "Your order number is "+spoken(f.order)+".", "You have not told me an order number yet."))
+	}
+	if question && has(words, "my name", "who am i") && !f.justName {
+		told = append(told, known(f.name != "", "Your name is "+f.name+".", "You have not told me your name yet."))
+	}
+	if has(words, "what did i ask you to remember", "what should you remember", "what do you remember") {
+		told = append(told, known(f.note != "", "You asked me to remember: "+short(f.note)+".", "You have not asked me to remember anything."))
+	}
+	if len(told) > 0 {
+		return Reply{Text: strings.Join(told, " ")}, true
 	}
 	if wants(words) != (wish{}) { // "look up order 4711" is more than telling a number
 		return Reply{}, false
@@ -108,6 +104,13 @@ func (f facts) answer(words []string) (Reply, bool) {
 		return Reply{Text: "I will remember it."}, true
 	}
 	return Reply{}, false
+}
+
+func known(is bool, what, otherwise string) string {
+	if is {
+		return what
+	}
+	return otherwise
 }
 
 var notNames = map[string]bool{"what": true, "not": true, "and": true, "but": true, "the": true, "a": true, "is": true, "please": true, "my": true, "i": true,

@@ -72,11 +72,11 @@ func answer(turn Turn, h history) Reply {
 			return Reply{Text: rule.answer(turn, h)}
 		}
 	}
-	if said != nil {
-		return Reply{Text: said.answer(turn, h)}
-	}
 	if sorry := withoutTool(words); sorry != "" {
 		return Reply{Text: sorry}
+	}
+	if said != nil {
+		return Reply{Text: said.answer(turn, h)}
 	}
 	return Reply{Text: fallback(turn, h)}
 }

@@ -10,7 +10,7 @@ import (
 func Phrases() []string { return slices.Clone(sentences) }
 
 var sentences = []string{
-	"hello", "help", "thank you", "goodbye", "yes", "no",
+	"hello", "help", "thank you", "goodbye",
 	"what do you see", "how bright is it", "how old is the picture", "what size is the picture",
 	"how many messages are there", "how many pictures are there", "what did i say", "what did you say", "repeat my last message",
 	"what time is it", "what day is it",
