@@ -4,6 +4,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"sightline/switcher"
 )
 
 // Config says what a leg is made of. Zero fields mean the default that is named.
@@ -88,6 +90,18 @@ func (c Config) Check() error {
 		}
 	}
 	return nil
+}
+
+// Capability is what a pipeline of this Config takes and does.
+func (c Config) Capability() switcher.Capability {
+	can := switcher.Capability{Seeds: []switcher.SeedMode{switcher.SeedItems}} // it reads Start.Items at each turn
+	if len(c.Recognizers) > 0 {
+		can.InRate = c.Recognizers[0].Rate()
+	}
+	if len(c.Voices) > 0 {
+		can.OutRate = c.Voices[0].Rate()
+	}
+	return can
 }
 
 func (c Config) withDefaults() Config {

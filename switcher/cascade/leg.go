@@ -265,7 +265,7 @@ func (r *run) turnOver(t *turn) {
 		r.next = t.ask.with(r.next)
 		return
 	}
-	s := said{id: t.id, text: t.text.String(), seen: t.seen}
+	s := said{t.id, t.text.String()}
 	if t.heard != nil {
 		s.text = t.heard.Text
 	}
@@ -287,9 +287,7 @@ func (r *run) answerNext() {
 	if len(t.ask.items) > 0 {
 		t.ask.apology = "" // there is something better to say
 	}
-	log := r.start.Items()
-	t.seen = ids(log)
-	r.said = missing(log, r.said)
+	r.said = missing(r.start.Items(), r.said)
 	for _, s := range r.said {
 		if s.text != "" {
 			t.said = append(t.said, s)

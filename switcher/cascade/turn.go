@@ -23,8 +23,7 @@ var (
 type turn struct {
 	id     string
 	ask    ask
-	said   []said          // answers before it that the log may not hold
-	seen   map[string]bool // the items of the log when it began
+	said   []said // answers before it that the log may not hold
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	out    switcher.Emit

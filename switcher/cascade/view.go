@@ -48,13 +48,12 @@ func (a ask) with(b ask) ask {
 }
 
 // said is an answer that the log may not hold yet.
-type said struct {
-	id, text string
-	seen     map[string]bool // the items of the log when it began
-}
+type said struct{ id, text string }
 
-// is tells whether an item of the log is ours of that id: a recorder may put something before it to make it unique.
-func is(logID, id string) bool { return logID == id || strings.HasSuffix(logID, "-"+id) }
+// is tells whether an item of the log is ours of that id: a recorder may put something before or behind it to make it unique.
+func is(logID, id string) bool {
+	return logID == id || strings.HasSuffix(logID, "-"+id) || strings.HasPrefix(logID, id+"-")
+}
 
 func ids(items chatctx.Items) map[string]bool {
 	m := make(map[string]bool, len(items))
@@ -64,39 +63,10 @@ func ids(items chatctx.Items) map[string]bool {
 	return m
 }
 
-func message(item chatctx.Item, role chatctx.Role) (*chatctx.Message, bool) {
-	m, ok := item.(*chatctx.Message)
-	return m, ok && m.Role == role
-}
-
-// missing are the answers that the log does not hold. An item of the log is one of them by its id, else by being new since the
-// answer began; each is one only.
+// missing are the answers that the log does not hold.
 func missing(log chatctx.Items, all []said) []said {
-	if len(all) == 0 {
-		return nil
-	}
-	claimed := map[string]bool{}
-	for _, item := range log {
-		if slices.ContainsFunc(all, func(s said) bool { return is(item.ItemID(), s.id) }) {
-			claimed[item.ItemID()] = true
-		}
-	}
 	return slices.DeleteFunc(slices.Clone(all), func(s said) bool {
-		for _, item := range log {
-			m, ok := message(item, chatctx.RoleAssistant)
-			if !ok || s.seen[m.ID] {
-				continue
-			}
-			if is(m.ID, s.id) {
-				return true
-			}
-			if !claimed[m.ID] {
-				claimed[m.ID] = true
-				return true
-			}
-			s.seen[m.ID] = true // another's, also when that one is forgotten
-		}
-		return false
+		return slices.ContainsFunc(log, func(item chatctx.Item) bool { return is(item.ItemID(), s.id) })
 	})
 }
 
@@ -132,7 +102,7 @@ func (t *turn) has(item chatctx.Item, known, taken map[string]bool) bool {
 	case *chatctx.FunctionCallOutput:
 		return known["output "+it.CallID]
 	case *chatctx.Message:
-		if it.Role == chatctx.RoleAssistant && is(it.ID, t.id) {
+		if len(it.Content) == 0 || it.Role == chatctx.RoleAssistant && is(it.ID, t.id) { // a place that waits for its words; this turn
 			return true
 		}
 		return slices.ContainsFunc(t.ask.items, func(own chatctx.Item) bool { return t.same(it, own, taken) })

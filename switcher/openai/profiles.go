@@ -10,7 +10,7 @@ type Profile struct {
 	NoUsage       bool     // stream_options is refused
 	NoTools       bool     // tools are refused
 	NoImages      bool     // images are refused
-	SpeechFormats []string // of audio/speech, best first; empty = pcm, wav
+	SpeechFormats []string // of audio/speech, best first; empty = wav, pcm: only a WAV says its rate
 	SpeechRate    int      // Hz of pcm, 0 = 24000
 }
 
@@ -18,14 +18,12 @@ type Profile struct {
 // refuses is found out and remembered in any case; a profile saves the first refusal.
 func ProfileOf(name string) (Profile, error) {
 	switch name {
-	case "", "llamacpp", "vllm":
+	case "", "llamacpp", "vllm", "localai":
 		return Profile{}, nil
 	case "openai":
-		return Profile{SystemInside: true, MaxCompletion: true}, nil
+		return Profile{SystemInside: true, MaxCompletion: true, SpeechFormats: []string{"pcm", "wav"}}, nil
 	case "ollama":
 		return Profile{NoUsage: true}, nil
-	case "localai":
-		return Profile{SpeechFormats: []string{"wav", "pcm"}}, nil
 	}
 	return Profile{}, fmt.Errorf("profile %q: known are openai, llamacpp, vllm, ollama, localai", name)
 }

@@ -132,7 +132,11 @@ func TestSpeech(t *testing.T) {
 		"nothing":       {[]http.HandlerFunc{stream("audio/pcm")}, []int16{}, "", "pcm pcm"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, cl := newFake(t, c.replies...)
+			pcmFirst, err := ProfileOf("openai")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, cl := newFakeWith(t, Config{Key: testKey, Profile: pcmFirst}, c.replies...)
 			v, err := cl.Voice(VoiceConfig{Model: "tts-1", Voice: "alloy", Speed: 1.1, Instructions: "Kindly."})
 			if err != nil {
 				t.Fatal(err)
@@ -172,7 +176,7 @@ func TestSpeech(t *testing.T) {
 func TestSpeechStreams(t *testing.T) {
 	heard := make(chan struct{})
 	_, cl := newFake(t, func(w http.ResponseWriter, r *http.Request) {
-		stream("audio/pcm", raw(make([]int16, 2400)))(w, r)
+		stream("audio/wav", streamedWAV(24000, make([]int16, 2400)))(w, r)
 		select {
 		case <-heard:
 		case <-r.Context().Done():

@@ -44,7 +44,7 @@ func (c *Client) Voice(cfg VoiceConfig) (*Voice, error) {
 		v.cfg.Rate = v.raw
 	}
 	if len(v.formats) == 0 {
-		v.formats = []string{"pcm", "wav"}
+		v.formats = []string{"wav", "pcm"}
 	}
 	switch {
 	case cfg.Model == "" || cfg.Voice == "":
