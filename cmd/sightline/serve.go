@@ -19,7 +19,7 @@ import (
 	"sightline/web"
 )
 
-// serveUntilSignal runs the gateway until the first signal, then drains; a second signal ends the drain at once.
+// serveUntilSignal runs the gateway until a signal ends it: SIGINT at once, SIGTERM after a drain; a second signal does not wait.
 func (p program) serveUntilSignal(s *settings) error {
 	log := s.logger(p.stderr)
 	cfg := gateway.Config{
@@ -39,11 +39,11 @@ func (p program) serveUntilSignal(s *settings) error {
 	if err != nil {
 		return err
 	}
-	kept, err := openStorage(s, log)
+	kept, err := openStorage(s, listener.Addr(), log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	cfg.Store, cfg.Directory, cfg.Health = kept.Store, kept.Directory, kept.health
+	cfg.Store, cfg.Directory, cfg.Health, cfg.Cluster = kept.Store, kept.Directory, kept.health, kept.node
 	if s.fetchImages {
 		cfg.Fetch = fetch.New(fetch.Config{MaxBytes: chatctx.DefaultMaxImageBytes})
 	}
@@ -89,21 +89,41 @@ func (p program) runBoth(server *gateway.Server, listener net.Listener, log *slo
 		}
 	})
 	p.announce(listener.Addr())
-	select {
-	case <-ctx.Done():
-	case sig := <-p.signals:
-		log.Info("draining; a second signal ends at once", "signal", sig.String())
-		stop()
+	if !p.untilSignalled(ctx, server, stop, drained, log) {
+		return errors.New("stopped by a second signal before the drain was done")
 	}
-	first := time.Now()
+	tasks.Wait()
+	return errors.Join(runErr, httpErr)
+}
+
+// untilSignalled does what signals ask for until the gateway has ended; false when a second one does not want to wait for that.
+func (p program) untilSignalled(ctx context.Context, server *gateway.Server, stop context.CancelFunc, ended <-chan struct{}, log *slog.Logger) bool {
+	var first time.Time
+	calls := make(chan error, 1) // what has become of a drain
 	for {
 		select {
-		case <-drained:
-			tasks.Wait()
-			return errors.Join(runErr, httpErr)
-		case <-p.signals:
-			if time.Since(first) > sameSignal {
-				return errors.New("stopped by a second signal before the drain was done")
+		case <-ended:
+			return true
+		case err := <-calls:
+			if err == nil {
+				stop()
+				continue
+			}
+			log.Info("the drain was undone, new sessions are taken again")
+			first = time.Time{}
+		case sig := <-p.signals:
+			switch {
+			case first.IsZero() && sig == syscall.SIGTERM:
+				log.Info("draining: running calls may end, no new ones begin; a second signal ends at once", "signal", sig.String())
+				go func() { calls <- server.Drain(ctx) }() // ends with ctx, or when it was undone
+			case first.IsZero():
+				log.Info("stopping; a second signal ends at once", "signal", sig.String())
+				stop()
+			case time.Since(first) > sameSignal:
+				return false
+			}
+			if first.IsZero() {
+				first = time.Now()
 			}
 		}
 	}

@@ -63,6 +63,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.StringVar(&s.listen, "listen", gateway.DefaultListen, "`address` of HTTP, host:port; anything but loopback needs --insecure")
 	f.StringVar(&s.dataDir, "data-dir", "", "`folder` of the conversations, or \"memory\" to keep them in memory only (default: sightline in the XDG state directory)")
 	s.nats.flags(f)
+	s.nats.nodeFlags(f)
 	f.Int64Var(&s.storeBytes, "store-bytes", 0, "`bytes` that conversations may take, 0 = four fifths of the free disk, or 8 GiB in a cluster; never less than they were given before")
 	f.IntVar(&s.udpPort, "udp-port", 0, "UDP `port` of all media, 0 = any free one")
 	f.IntVar(&s.tcpPort, "tcp-port", 0, "ICE-TCP `port` for publishers behind firewalls that block UDP, 0 = any free one, -1 = off")

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	chatctx "sightline/context"
+
+	"sightline/cmd/internal/agentclient"
+)
+
+// natsCluster is three NATS servers in this process, as an operator would set them up.
+func natsCluster(t *testing.T) string {
+	t.Helper()
+	var ports []int
+	var taken []net.Listener
+	for range 6 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, l) // all are taken before any is let go
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	for _, l := range taken {
+		_ = l.Close()
+	}
+	dir := t.TempDir()
+	routes := fmt.Sprintf("nats://127.0.0.1:%d, nats://127.0.0.1:%d, nats://127.0.0.1:%d", ports[3], ports[4], ports[5])
+	var configs, urls []string
+	for i := range 3 {
+		config := filepath.Join(dir, fmt.Sprint(i, ".conf"))
+		text := fmt.Sprintf("server_name: n%d\nlisten: 127.0.0.1:%d\nmax_payload: 4MB\nserver_tags: [\"sync:always\"]\njetstream { store_dir: %q, sync_interval: always, max_file: 8GB }\ncluster { name: c, listen: 127.0.0.1:%d, routes: [%s] }\n",
+			i, ports[i], filepath.Join(dir, fmt.Sprint(i)), ports[3+i], routes)
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		configs, urls = append(configs, config), append(urls, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
+	}
+	url := strings.Join(urls, ",")
+	startNATS(t, configs, url)
+	return url
+}
+
+func startNATS(t *testing.T, configs []string, url string) {
+	t.Helper()
+	for _, config := range configs {
+		o, err := server.ProcessConfigFile(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.NoSigs, o.NoLog = true, true
+		srv, err := server.NewServer(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Start()
+		t.Cleanup(func() {
+			srv.Shutdown()
+			srv.WaitForShutdown()
+		})
+	}
+	await(t, 30*time.Second, "the NATS cluster has a leader", func() (bool, string) {
+		conn, err := nats.Connect(url, nats.Timeout(time.Second))
+		if err != nil {
+			return false, err.Error()
+		}
+		defer conn.Close()
+		answer, err := conn.Request("$JS.API.INFO", nil, time.Second)
+		if err != nil {
+			return false, err.Error()
+		}
+		return !bytes.Contains(answer.Data, []byte(`"error"`)), string(answer.Data)
+	})
+}
+
+// TestE2ETwoGatewaysOneCluster: the camera is on node A, the agent on node B: images and the conversation come over. A is killed (-9):
+// the agent's socket stays, the history is there at once, what it says meanwhile is answered, and it gets images again when the
+// camera publishes to B. Every entry comes once.
+func TestE2ETwoGatewaysOneCluster(t *testing.T) {
+	url := natsCluster(t)
+	node := []string{"--data-dir", "", "--nats-url", url, "--nats-lease", "2s", "--store-bytes", "268435456", "--drain-timeout", "1s"}
+	a, b := serveProcess(t, node...), serveProcess(t, node...)
+	reel := readFootage(t, faceClip)
+	a.open("call")
+	camera := a.publish("call", reel, cameraOptions{})
+	far := b.attach("call", "far", 2)
+	defer far.leave()
+	far.awaitImages(30*time.Second, "images of the other node's camera", 2, func(agentclient.Image) bool { return true })
+	say := func(op string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		defer cancel()
+		if _, err := far.Append(ctx, op, &chatctx.Message{Role: chatctx.RoleUser, Content: chatctx.TextContent(op)}); err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+	}
+	for i := range 20 {
+		say(fmt.Sprint("before-", i))
+	}
+	if status, _, body := b.call("GET", "/v1/sessions/call/image", "", ""); status != http.StatusOK || !bytes.HasPrefix(body, []byte{0xff, 0xd8}) {
+		t.Errorf("an image through the other node: %d, %d bytes", status, len(body))
+	}
+
+	a.kill()
+	killed := time.Now()
+	camera.leave()
+	if status, _, body := b.call("GET", "/v1/sessions/call/context", "", ""); status != http.StatusOK || bytes.Count(body, []byte(`"before-`)) < 20 {
+		t.Errorf("the history %v after the kill: %d %.200s", time.Since(killed).Round(time.Millisecond), status, body)
+	}
+	say("meanwhile")
+	t.Logf("an append was acknowledged %v after the kill, with a lease of 2 s", time.Since(killed).Round(time.Millisecond))
+	far.forget()
+	again := b.publish("call", reel, cameraOptions{})
+	defer again.leave()
+	far.awaitImages(30*time.Second, "images of the camera that has come to this node", 2, func(agentclient.Image) bool { return true })
+	say("after")
+	await(t, 10*time.Second, "the agent has every entry once", func() (bool, string) {
+		_, entries, _ := far.seen()
+		for n, e := range entries {
+			if e.Seq != uint64(n+1) {
+				t.Fatalf("entry %d of the agent has seq %d", n+1, e.Seq)
+			}
+		}
+		return len(entries) == 22, fmt.Sprintf("%d entries of 22", len(entries))
+	})
+	far.mu.Lock()
+	defer far.mu.Unlock()
+	if len(far.detached) > 0 {
+		t.Errorf("the agent's socket did not stay: %v", far.detached)
+	}
+}
+
+// TestE2ESignals: SIGTERM lets running calls end and can be undone, SIGINT does not wait, a second signal ends at once with 1.
+func TestE2ESignals(t *testing.T) {
+	s := serve(t, "--drain-timeout", "1m")
+	s.open("call")
+	agent := s.attach("call", "a", 0)
+	attached := func(w *witness) {
+		t.Helper()
+		await(t, 10*time.Second, "the agent is attached", func() (bool, string) { return w.Connected(), "it is not" })
+	}
+	attached(agent)
+	ready := func(want int) {
+		t.Helper()
+		await(t, 10*time.Second, "readyz", func() (bool, string) {
+			status, _, body := s.call("GET", "/readyz", "", "")
+			return status == want, fmt.Sprint(status, string(body))
+		})
+	}
+	s.signals <- syscall.SIGTERM
+	ready(http.StatusServiceUnavailable)
+	if _, err := agent.Append(t.Context(), "op", &chatctx.Message{Role: chatctx.RoleUser, Content: chatctx.TextContent("still here")}); err != nil {
+		t.Errorf("an append during the drain: %v", err)
+	}
+	if status, _, body := s.call("DELETE", "/debug/drain", "", ""); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	ready(http.StatusOK)
+	await(t, 5*time.Second, "the process serves again", func() (bool, string) {
+		return strings.Contains(s.stderr.String(), "the drain was undone"), s.stderr.tail(1 << 10)
+	})
+	s.open("another")
+	s.signals <- syscall.SIGTERM
+	ready(http.StatusServiceUnavailable)
+	agent.leave() // the last one: the drain is over
+	select {
+	case code := <-s.exit:
+		if code != exitOK {
+			t.Errorf("exit code %d after a drain", code)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the drain does not end with the last call")
+	}
+	s.stopped = true
+
+	s = serve(t, "--drain-timeout", "1m")
+	s.open("call")
+	attached(s.attach("call", "a", 0))
+	s.signals <- syscall.SIGTERM
+	ready(http.StatusServiceUnavailable)
+	await(t, 5*time.Second, "a second signal is one", func() (bool, string) {
+		return strings.Contains(s.stderr.String(), "draining"), ""
+	})
+	time.Sleep(2 * sameSignal) // sooner it counts as the first one again
+	s.signals <- syscall.SIGTERM
+	select {
+	case code := <-s.exit:
+		if code != exitFail {
+			t.Errorf("exit code %d after a second signal", code)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("a second signal does not end it")
+	}
+	s.stopped = true
+}
