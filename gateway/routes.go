@@ -28,6 +28,7 @@ func (s *Server) routes() http.Handler {
 	api("/v1/sessions/{id}/image", map[string]http.HandlerFunc{"GET": s.getImage})
 	api("/v1/sessions/{id}/context", map[string]http.HandlerFunc{"GET": s.getContext, "POST": s.appendContext})
 	api("/v1/sessions/{id}/pipeline", map[string]http.HandlerFunc{"POST": s.switchPipeline})
+	api("/v1/sessions/{id}/pipeline/seed", map[string]http.HandlerFunc{"GET": s.getSeed})
 	api("/v1/sessions/{id}/blobs/{sha256}", map[string]http.HandlerFunc{"GET": s.getBlob})
 	api("/v1/agent", map[string]http.HandlerFunc{"GET": s.attachAgent})
 

@@ -144,7 +144,7 @@ func TestEveryMessageTypeHasASchemaAndIsDocumented(t *testing.T) {
 			t.Errorf("PROTOCOL.md says nothing of the message `%s`", name)
 		}
 	}
-	known := append(types, "defs", "item", "item-input", "snapshot", "problem", "session", "sessions", "context", "switch")
+	known := append(types, "defs", "item", "item-input", "snapshot", "problem", "session", "sessions", "context", "switch", "seed")
 	for name := range s.raw {
 		if !slices.Contains(known, name) {
 			t.Errorf("schema/%s.json is for no message of package wire", name)
@@ -217,7 +217,7 @@ func TestSchemasDeclareEveryField(t *testing.T) {
 		"defs/$defs/want": wire.Want{}, "defs/$defs/want/properties/images/items": wire.WantImage{}, "defs/$defs/want/properties/audio": wire.WantAudio{},
 		"tools.set": wire.ToolsSet{}, "tools.set/properties/tools/items": wire.Tool{}, "tool.call": wire.ToolCall{}, "tool.cancel": wire.ToolCancel{},
 		"tool.result": wire.ToolResult{}, "pipeline.switch": wire.PipelineSwitch{}, "pipeline.preparing": wire.PipelinePreparing{},
-		"pipeline.committed": wire.PipelineCommitted{}, "pipeline.aborted": wire.PipelineAborted{}, "switch": wire.SwitchResult{},
+		"pipeline.committed": wire.PipelineCommitted{}, "pipeline.aborted": wire.PipelineAborted{}, "switch": wire.SwitchResult{}, "seed": seedDetail{},
 		"speech.started": wire.Speech{}, "speech.stopped": wire.Speech{}, "transcript": wire.Transcript{}, "played": wire.Played{},
 		"say": wire.Say{}, "interrupt": wire.Interrupt{}, "audio": wire.AudioHeader{}, "leg.register": wire.LegRegister{},
 		"leg.start": wire.LegStart{}, "leg.start/properties/seed": wire.LegSeed{}, "leg.start/properties/tools/items": wire.Tool{},
