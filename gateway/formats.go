@@ -34,7 +34,7 @@ func formatItems(ctx context.Context, log *chatctx.Log, items chatctx.Items, q u
 			b, err := log.Blob(ctx, sha256)
 			return b.MIME, b.Data, err
 		},
-		Downscale: downscale, Now: time.Now(), ForAgent: q.Get("for_agent"),
+		Downscale: Downscale, Now: time.Now(), ForAgent: q.Get("for_agent"),
 	}
 	switch a.Format {
 	case "items", "transport":
@@ -67,8 +67,8 @@ func formatItems(ctx context.Context, log *chatctx.Log, items chatctx.Items, q u
 	return a, nil
 }
 
-// downscale makes an image fit a provider's bounds: fewer pixels first, then coarser.
-func downscale(_ string, data []byte, maxSide, maxBytes int) ([]byte, error) {
+// Downscale makes an image fit a provider's bounds: fewer pixels first, then coarser.
+func Downscale(_ string, data []byte, maxSide, maxBytes int) ([]byte, error) {
 	o := frames.EncodeOptions{Format: frames.JPEG, Resize: &frames.ResizeOptions{Width: maxSide, Height: maxSide, Fit: frames.Contain}}
 	var out []byte
 	for _, o.Quality = range []int{85, 70, 50, 30} {

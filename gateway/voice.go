@@ -134,7 +134,7 @@ func (s *Session) newVoice() (*voice, error) {
 	c := s.cfg.Pipelines
 	cfg := switcher.Config{
 		Session: s.id, Log: s.log, Speaker: v.listener, Pipelines: c.Builtin, First: c.First, Instructions: c.Instructions,
-		Tools: s.tools.list, RunTool: s.tools.run, Voice: c.Voice, Look: s.look, Image: s.storedImage, Sized: downscale,
+		Tools: s.tools.list, RunTool: s.tools.run, Voice: c.Voice, Look: s.look, Image: s.storedImage, Sized: Downscale,
 		BargeIn: c.BargeIn, Failover: c.Failover, Times: c.Times,
 		Observe: v.observe, RatesChanged: v.ratesChanged, Logger: s.logger,
 	}

@@ -45,7 +45,7 @@ func serve(t *testing.T, args ...string) *served {
 	before := goleak.IgnoreCurrent()
 	s := &served{t: t, signals: make(chan os.Signal, 2), exit: make(chan int, 1)}
 	ready := make(chan string, 1)
-	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", inMemory}, args...)
+	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", inMemory, "--pipeline", pipelineNone}, args...)
 	p := program{args: args, getenv: func(string) string { return "" }, stdout: &lockedBuffer{}, stderr: &s.stderr, signals: s.signals, ready: ready}
 	go func() { s.exit <- p.run() }()
 	select {

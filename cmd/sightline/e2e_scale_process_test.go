@@ -51,7 +51,7 @@ func serveProcess(t *testing.T, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", inMemory}, args...)...)
+	command := exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", inMemory, "--pipeline", pipelineNone}, args...)...)
 	p := &process{served: &served{t: t}, command: command}
 	command.Stderr = &p.stderr
 	stdout, err := command.StdoutPipe()

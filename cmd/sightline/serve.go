@@ -32,6 +32,14 @@ func (p program) serveUntilSignal(s *settings) error {
 		SessionGrace: s.sessionGrace, Retention: s.retention, DrainTimeout: s.drainTimeout,
 		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage,
 	}
+	talk, err := s.talk.pipelines(log)
+	if err != nil {
+		return err
+	}
+	cfg.Pipelines = talk.PipelineConfig
+	for _, note := range talk.notes {
+		log.Warn(note)
+	}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -57,7 +65,8 @@ func (p program) serveUntilSignal(s *settings) error {
 	if s.insecure && !gateway.IsLoopback(s.listen) {
 		log.Warn("--insecure: everybody who can reach this address may see and hear every call", "listen", s.listen)
 	}
-	return errors.Join(p.runBoth(server, listener, log), kept.Close())
+	stop := talk.start()
+	return errors.Join(p.runBoth(server, listener, log), stop(), kept.Close())
 }
 
 // runBoth runs the gateway and its HTTP server; the first to fail stops the other.

@@ -25,6 +25,7 @@ type settings struct {
 	dataDir      string
 	nats         natsSettings
 	storeBytes   int64
+	talk         pipelineSettings
 	udpPort      int
 	tcpPort      int
 	publicIPs    list
@@ -64,6 +65,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.StringVar(&s.dataDir, "data-dir", "", "`folder` of the conversations, or \"memory\" to keep them in memory only (default: sightline in the XDG state directory)")
 	s.nats.flags(f)
 	s.nats.nodeFlags(f)
+	s.talk.flags(f)
 	f.Int64Var(&s.storeBytes, "store-bytes", 0, "`bytes` that conversations may take, 0 = four fifths of the free disk, or 8 GiB in a cluster; never less than they were given before")
 	f.IntVar(&s.udpPort, "udp-port", 0, "UDP `port` of all media, 0 = any free one")
 	f.IntVar(&s.tcpPort, "tcp-port", 0, "ICE-TCP `port` for publishers behind firewalls that block UDP, 0 = any free one, -1 = off")
@@ -176,7 +178,7 @@ func (s *settings) check() error {
 			return fmt.Errorf("%s %s: allowed are 0 to 65535", name, strconv.Itoa(port))
 		}
 	}
-	return nil
+	return s.talk.check()
 }
 
 func (s *settings) logger(out io.Writer) *slog.Logger {

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	chatctx "sightline/context"
+	"sightline/gateway/sound/soundtest"
+	"sightline/switcher/local"
+)
+
+// The whole of a spoken call without any key: a caller whose voice is synthesised speaks over WebRTC, the local engines hear,
+// think and speak, and what the caller heard is recognised again.
+
+// talker is a caller with a voice, and with ears that understand.
+type talker struct {
+	*soundtest.Caller
+	t     *testing.T
+	voice *local.Voice
+	ears  *local.Recognizer
+}
+
+func callAndTalk(t *testing.T, s *served, session string) *talker {
+	t.Helper()
+	engines, err := local.New(local.Config{Voice: local.VoiceConfig{Voice: "rms"}, Recognizer: local.RecognizerConfig{Warm: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &talker{Caller: soundtest.Call(t, s.URL, session), t: t, voice: engines.Voice, ears: engines.Recognizer}
+}
+
+// says speaks a sentence and gives when it was begun.
+func (c *talker) says(text string) time.Time {
+	c.t.Helper()
+	var pcm []int16
+	if err := c.voice.Speak(c.t.Context(), text, func(piece []int16) error { pcm = append(pcm, piece...); return nil }); err != nil {
+		c.t.Fatal(err)
+	}
+	at := time.Now()
+	c.Say(c.voice.Rate(), pcm)
+	return at
+}
+
+// understands is what was heard from a time on, in words.
+func (c *talker) understands(from time.Time) string {
+	c.t.Helper()
+	pcm, began := c.Heard()
+	if skip := int(from.Sub(began) * soundtest.Rate / time.Second); skip > 0 {
+		pcm = pcm[min(skip, len(pcm)):]
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	defer cancel()
+	u, err := c.ears.Listen(ctx, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer u.Close()
+	if err := u.Write(pcm); err != nil {
+		c.t.Fatal(err)
+	}
+	text, err := u.Finish(ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return text
+}
+
+// conversation is the session's items now.
+func (s *served) conversation(session string) chatctx.Items {
+	s.t.Helper()
+	status, _, body := s.call("GET", "/v1/sessions/"+session+"/context", "", "")
+	var answer struct{ Context chatctx.Items }
+	if status != 200 {
+		s.t.Fatalf("context: %d %s", status, body)
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.Context
+}
+
+// answered waits for an assistant's message after the first n messages of the conversation, and gives its text.
+func (s *served) answered(session string, n int) (user, assistant string) {
+	s.t.Helper()
+	deadline := time.Now().Add(40 * time.Second)
+	for {
+		var texts []string
+		for _, item := range s.conversation(session) {
+			if m, ok := item.(*chatctx.Message); ok {
+				texts = append(texts, m.Content.Text())
+			}
+		}
+		if len(texts) >= n+2 {
+			return texts[n], texts[n+1]
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("no answer was given within 40 s; the conversation is %q\n%s", texts, s.stderr.tail(4<<10))
+		}
+		time.Sleep(20 * time.Millisecond) // polls a condition
+	}
+}
+
+func TestE2ETalkWithoutAnyKey(t *testing.T) {
+	s := serve(t, "--pipeline", "local")
+	caller := callAndTalk(t, s, "demo")
+	at := caller.says("My order number is four seven one one.")
+	user, answer := s.answered("demo", 0)
+	t.Logf("heard %q, answered %q", user, answer)
+	if !strings.Contains(answer, "4 7 1 1") && !strings.Contains(answer, "4711") {
+		t.Errorf("said the order number, understood %q, answered %q", user, answer)
+	}
+	if caller.Loud(at) < 500*time.Millisecond {
+		t.Errorf("the caller heard %s of the answer", caller.Loud(at))
+	}
+	t.Logf("the caller understood %q", caller.understands(at))
+
+	at = caller.says("What was my order number?")
+	_, answer = s.answered("demo", 2)
+	heard := caller.understands(at)
+	t.Logf("answered %q, the caller understood %q", answer, heard)
+	if !strings.Contains(heard, "four seven one one") {
+		t.Errorf("the answer was %q, the caller understood %q", answer, heard)
+	}
+}
