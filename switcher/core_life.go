@@ -274,6 +274,9 @@ func (c *core) tryAgain(ch *change, err *Error) {
 	for _, t := range ch.tickets { // who joined asked for this leg
 		c.do(aAnswer{ticket: t, err: err})
 	}
+	for _, id := range ch.joined {
+		c.remember(id, finished{err: err})
+	}
 	c.toolSwitched(ch.tools, nil, err)
 	ch.joined, ch.tickets, ch.tools = nil, nil, nil
 	c.release()

@@ -121,8 +121,8 @@ func (c *core) noticed(r *run, o NoticeOut) {
 func (c *core) speech(e evSpeech) {
 	switch {
 	case e.started:
-		if !c.callerTurn && len(c.starts) < maxStarts {
-			c.starts = append(c.starts, e.at)
+		if !c.callerTurn {
+			c.startAgain(e.at)
 		}
 		c.speaking, c.callerTurn, c.speechAt = true, true, e.at
 		c.keepSound(e.at)
@@ -132,6 +132,9 @@ func (c *core) speech(e evSpeech) {
 		return
 	case c.speaking || e.final:
 		c.observe(Event{Kind: SpeechStopped, Who: "caller", Epoch: c.epoch, Final: e.final})
+	}
+	if e.final && !c.callerTurn && c.active != nil && !c.holding() { // it began before the session did
+		c.startAgain(e.at)
 	}
 	c.speaking, c.pausedAt = false, e.at
 	c.off(dueBargeIn, "")
@@ -143,6 +146,9 @@ func (c *core) speech(e evSpeech) {
 
 // maxStarts bounds the turns that wait for a transcript.
 const maxStarts = 64
+
+// sameTurn is how far two detectors may be apart about the beginning of a turn.
+const sameTurn = 150 * time.Millisecond
 
 // startOf says when something began that the caller said, and that its turn has a transcript now; at zero: the leg does not know,
 // and it is the oldest turn of which no transcript was seen.
@@ -161,17 +167,20 @@ func (c *core) startOf(r *run, at time.Time) time.Time {
 			c.starts = c.starts[1:]
 		}
 	default:
-		for len(c.starts) > 0 && !c.starts[0].After(at.Add(undetected)) {
+		for len(c.starts) > 0 && !c.starts[0].After(at.Add(sameTurn)) {
 			c.starts = c.starts[1:]
 		}
 	}
 	return at
 }
 
-// startAgain: a turn has no transcript after all.
+// startAgain: a turn has no transcript, or not after all.
 func (c *core) startAgain(at time.Time) {
+	if len(c.starts) >= maxStarts {
+		return
+	}
 	for _, s := range c.starts {
-		if s.Sub(at).Abs() < undetected {
+		if s.Sub(at).Abs() < sameTurn {
 			return
 		}
 	}
@@ -343,7 +352,7 @@ func (c *core) transcript(r *run, o TranscriptOut) {
 // understood: a transcript is final; the sound of what is said since is all that the next leg would need.
 func (c *core) understood(r *run, u *utterance) {
 	if r.Can.OwnTurns {
-		upTo := later(u.ended, u.at.Add(undetected))
+		upTo := later(u.ended, u.at.Add(sameTurn))
 		c.starts = slices.DeleteFunc(c.starts, func(at time.Time) bool { return !at.After(upTo) })
 	}
 	var first time.Time // what is not understood yet

@@ -321,6 +321,8 @@ func (c *core) commitWritten(e evCommitted) {
 	c.do(aFloor{epoch: r.epoch, replay: ch.replay})
 	if !ch.replay {
 		c.unmark(c.now)
+	} else { // these turns it will hear
+		c.starts = slices.DeleteFunc(c.starts, func(at time.Time) bool { return at.Before(c.markAt) })
 	}
 	c.count.Switches++
 	if ch.why == "rollover" {

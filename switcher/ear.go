@@ -166,6 +166,7 @@ func (e *ear) turnTo(b *Inbox, rate int, own, replay bool) {
 			begin = later(begin, end)
 		}
 	}
+	began := false // of a turn, its beginning has been told
 	for _, k := range s.kept {
 		switch in := k.in.(type) {
 		case SoundIn:
@@ -173,7 +174,7 @@ func (e *ear) turnTo(b *Inbox, rate int, own, replay bool) {
 				_ = b.Put(SoundIn{PCM: resample(in.PCM, from, rate), At: in.At})
 			}
 		case CallerSpeechIn:
-			if e.marked && !own && !k.at.Before(begin) {
+			if began = began || in.Started && !k.at.Before(begin); e.marked && !own && began {
 				_ = b.Put(in)
 			}
 		}
