@@ -23,7 +23,7 @@ const (
 	slewOn          = 20 * time.Millisecond  // to 20 ms and this
 )
 
-// InRates are the rates in Hz that an Ingress can give.
+// inRates are the rates in Hz that an Ingress can give.
 var inRates = []int{8000, 16000, 24000, 48000}
 
 // IngressConfig says what an Ingress is to do.
@@ -58,8 +58,8 @@ type Ingress struct {
 	voices  []*voice
 	length  int // ticks decoded and not given yet, the same in every voice
 	sound   int // ticks of packets since the last shortening
-	last    time.Time
-	lastSet bool
+	last    time.Time // of the newest frame
+	lastSet bool      // the next frame's time keeps close to it
 }
 
 // NewIngress makes an Ingress; an error says what is wrong with the configuration.
@@ -142,6 +142,7 @@ func (in *Ingress) Run(ctx context.Context) error {
 		if behind := time.Since(due); behind > behindMost {
 			skipped := behind / FrameTime
 			due = due.Add(skipped * FrameTime)
+			in.lastSet = false
 			in.mu.Lock()
 			in.unread += uint64(skipped)
 			in.mu.Unlock()

@@ -2,6 +2,7 @@ package sound
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -218,6 +219,28 @@ func TestIngressGivesDelayBackWhileSomebodySpeaks(t *testing.T) {
 	}
 }
 
+// What is taken out of a voice is whole periods of it: no edge is heard.
+func TestIngressTakesWholePeriodsOut(t *testing.T) {
+	for _, pitch := range []float64{125, 180, 310} {
+		pcm := make([]int16, 320)
+		for i := range pcm {
+			pcm[i] = int16(8000 * math.Sin(2*math.Pi*pitch*float64(i)/16000))
+		}
+		v := &voice{rate: 16000, pcm: pcm}
+		in := &Ingress{voices: []*voice{v}, sound: soundBefore}
+		lag := in.shorten(step{kind: stepPacket, ticks: opusFrame, excess: opusFrame}) / 3
+		if periods := float64(lag) * pitch / 16000; math.Abs(periods-math.Round(periods)) > 0.03 {
+			t.Errorf("%v Hz: %d samples are %.2f periods", pitch, lag, periods)
+		}
+		slope := 8000 * 2 * math.Pi * pitch / 16000
+		for i := 1; i < len(pcm)-lag; i++ {
+			if step := math.Abs(float64(pcm[i]) - float64(pcm[i-1])); step > 1.3*slope {
+				t.Fatalf("%v Hz: a step of %.0f at %d, at most %.0f are in it", pitch, step, i, slope)
+			}
+		}
+	}
+}
+
 // A sender with DTX sends nothing, or next to nothing, while it is still: the pauses keep their length.
 func TestIngressHoldsWallTimeThroughDTX(t *testing.T) {
 	clip := mix(jfk(t)[:16000*5], noise(time.Second, -62))
@@ -314,14 +337,16 @@ func TestG13IngressRunKeepsTimeWithoutPackets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
 		var last time.Time
-		in, _ := newIngress(t, IngressConfig{Rates: []int{16000}, Frame: func(_ int, pcm []int16, at time.Time) {
+		var in *Ingress
+		var decoder *opus.Decoder
+		in, _ = newIngress(t, IngressConfig{Rates: []int{16000}, Frame: func(_ int, pcm []int16, at time.Time) {
 			if len(pcm) != 320 || levelOf(pcm).Peak != Floor {
 				t.Error("no silence")
 			}
 			if n.Add(1) > 1 && at.Sub(last) != FrameTime {
 				t.Errorf("%v after the frame before", at.Sub(last))
 			}
-			last = at
+			last, decoder = at, in.voices[0].decoder
 		}})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -333,6 +358,34 @@ func TestG13IngressRunKeepsTimeWithoutPackets(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil || in.voices != nil {
 			t.Errorf("Run: %v; decoders left: %d", err, len(in.voices))
+		}
+		if err := decoder.Conceal(make([]int16, 320)); !errors.Is(err, opus.ErrClosed) {
+			t.Errorf("the decoder is not closed: %v", err)
+		}
+	})
+}
+
+// A Run that was kept from running leaves frames out and says so, and its times are right at once.
+func TestIngressRunThatCannotKeepUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		in, _ := newIngress(t, IngressConfig{Rates: []int{16000}, Frame: func(_ int, _ []int16, at time.Time) {
+			switch n++; n {
+			case 5:
+				time.Sleep(2 * time.Second)
+			case 6:
+				if off := time.Since(at); off > 100*time.Millisecond {
+					t.Errorf("the first frame after a stop is said to be %v old", off)
+				}
+				cancel()
+			}
+		}})
+		if err := in.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if c := in.Counts(); c.Unread < 90 || c.Unread > 100 {
+			t.Errorf("%d frames left out in 2 s", c.Unread)
 		}
 	})
 }

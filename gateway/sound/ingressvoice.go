@@ -76,15 +76,15 @@ func (in *Ingress) shorten(st step) int {
 		return 0
 	}
 	in.sound = 0
-	lag := likeness(pcm, shortLeast/unit, most/unit, grain/unit)
+	lag := periodOf(pcm, shortLeast/unit, most/unit, grain/unit)
 	for _, v := range in.voices {
 		v.cut(st.ticks/(clockRate/v.rate), lag*unit/(clockRate/v.rate))
 	}
 	return lag * unit
 }
 
-// likeness is the shift between least and most after which the sound is most like its beginning.
-func likeness(pcm []int16, least, most, step int) int {
+// periodOf is the shift between least and most after which the sound is most like its beginning.
+func periodOf(pcm []int16, least, most, step int) int {
 	best, lag := -2.0, least
 	for l := least; l <= most; l += step {
 		n := min(l, len(pcm)-l)

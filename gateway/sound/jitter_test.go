@@ -248,6 +248,26 @@ func TestJitterPauseOfTheSender(t *testing.T) {
 	}
 }
 
+// Pauses shorter than what is held are as long as they were, too.
+func TestJitterPausesWithinWhatIsHeld(t *testing.T) {
+	l := newLine(t)
+	late := func(i int) time.Duration { return time.Duration(i%2) * 60 * time.Millisecond } // target: 70 ms
+	l.talk(3*time.Second, late)
+	before := l.counts()
+	for range 20 {
+		l.ts += opusFrame
+		l.play()
+		l.talk(200*time.Millisecond, late)
+	}
+	c := l.counts()
+	if filled := c.Silence + c.Concealed - before.Silence - before.Concealed; filled < 380*time.Millisecond || filled > 440*time.Millisecond {
+		t.Errorf("20 pauses of 20 ms became %v", filled)
+	}
+	if d := l.jitter.behind; d < 60*time.Millisecond || d > 80*time.Millisecond {
+		t.Errorf("held for %v", d)
+	}
+}
+
 // Nothing at all, for long, then on with the timestamps that were next: a muted track of some senders.
 func TestJitterStandstillOfTimestamps(t *testing.T) {
 	l := newLine(t)
@@ -327,9 +347,13 @@ func TestJitterNewStream(t *testing.T) {
 			l := newLine(t)
 			l.talk(time.Second, steady(2*time.Millisecond))
 			change(l)
+			l.talk(300*time.Millisecond, steady(2*time.Millisecond))
+			if d := l.jitter.behind; d < 29*time.Millisecond || d > 45*time.Millisecond {
+				t.Errorf("held for %v soon afterwards", d)
+			}
 			l.talk(4*time.Second, steady(2*time.Millisecond))
 			c := l.counts()
-			if c.Lost > 0 || c.Stray > 0 || c.Played < 246 {
+			if c.Lost > 0 || c.Stray > 0 || c.Played < 261 {
 				t.Errorf("%+v", c)
 			}
 			if d := l.jitter.behind; d > 45*time.Millisecond {

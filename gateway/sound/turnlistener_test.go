@@ -252,8 +252,28 @@ func TestListenerOnsetDelay(t *testing.T) {
 	}
 	mean := sum / time.Duration(len(delays))
 	t.Logf("told %v after the onset in the mean, %v at most", mean, most)
-	if mean > 70*time.Millisecond || most > 120*time.Millisecond {
+	if mean > 64*time.Millisecond || most > 100*time.Millisecond {
 		t.Errorf("told %v after the onset in the mean, %v at most", mean, most)
+	}
+}
+
+// After a second of silence the Listener hears as one that has heard nothing.
+func TestListenerForgetsOverSilence(t *testing.T) {
+	model, err := vad.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clip := jfk(t)[:75*vad.FrameSamples]
+	used, fresh := NewListener(model, TurnPolicy{}), NewListener(model, TurnPolicy{})
+	used.Hear(clip, dawn)
+	used.Hear(make([]int16, 40*vad.FrameSamples), dawn.Add(3*time.Second))
+	for i := 0; i+vad.FrameSamples <= len(clip); i += vad.FrameSamples {
+		frame := clip[i : i+vad.FrameSamples]
+		used.Hear(frame, dawn.Add(10*time.Second))
+		fresh.Hear(frame, dawn.Add(10*time.Second))
+		if used.Likely() != fresh.Likely() {
+			t.Fatalf("window %d: %v, without what was before %v", i/vad.FrameSamples, used.Likely(), fresh.Likely())
+		}
 	}
 }
 
