@@ -3,6 +3,8 @@ package opus
 import (
 	"errors"
 	"math"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -297,6 +299,45 @@ func TestClosedTwiceAndUsedAfterwards(t *testing.T) {
 			t.Errorf("%s on a closed one: %v", what, err)
 		}
 	}
+}
+
+// Coders are C memory: what Close did not free would stand here.
+func TestClosedCodersHoldNoMemory(t *testing.T) {
+	churn := func(n int) {
+		for range n {
+			d, err := NewDecoder(48000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := NewEncoder(EncoderConfig{Rate: 48000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(d.Close(), e.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	churn(100)
+	before := resident(t)
+	churn(3000) // some 150 MB of coders
+	if grown := resident(t) - before; grown > 30<<20 {
+		t.Errorf("%d MB more after 3000 pairs", grown>>20)
+	}
+}
+
+// resident is the process' memory in bytes.
+func resident(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(b))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
 }
 
 // After a reset what comes is as from a new one.
