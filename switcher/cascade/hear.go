@@ -157,6 +157,7 @@ func (r *run) recognise(ctx context.Context, engine Recognizer, u *utterance, ga
 	}
 	defer w.end(nil)
 	defer speech.Close()
+	defer gate.close() // before it: what an engine says as it goes is nothing
 	w.hold()
 	resampler := pcm.NewResampler(r.start.InRate, engine.Rate())
 	for pos := 0; ; {
@@ -186,7 +187,7 @@ type partials struct {
 	u *utterance
 
 	mu   sync.Mutex
-	turn int // of engines; 0: over
+	turn int // counts what opens and closes it
 	last string
 }
 
@@ -210,5 +211,5 @@ func (p *partials) open() func(string) {
 func (p *partials) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn = -1
+	p.turn++
 }
