@@ -30,11 +30,15 @@ type agent struct {
 	client *agentclient.Client
 
 	questions chan *chatctx.Message
+	ctx       context.Context // of run; the client's handlers start tasks under it
+	tasks     sync.WaitGroup
 
 	mu      sync.Mutex
 	out     io.Writer
 	last    string                 // the last complaint about the connection: said once
 	sources map[string]wire.Source // by name
+	floor   string                 // the leg that has it, "" none: then this agent answers
+	asked   bool                   // the switch was asked for
 }
 
 func newAgent(o options, out io.Writer, leg rules.Responder) *agent {
@@ -43,7 +47,8 @@ func newAgent(o options, out io.Writer, leg rules.Responder) *agent {
 
 func (a *agent) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var answering sync.WaitGroup
+	a.ctx = ctx
+	answering := &a.tasks
 	answering.Go(func() { a.answerLoop(ctx) })
 	err := a.client.Run(ctx)
 	cancel()
@@ -72,6 +77,10 @@ func (a *agent) attached(w wire.Welcome) {
 	a.mu.Lock()
 	a.last = ""
 	clear(a.sources)
+	a.floor = ""
+	if w.ActiveLeg != nil {
+		a.floor = *w.ActiveLeg
+	}
 	for _, s := range w.Sources {
 		a.sources[s.Name] = s
 	}
@@ -80,6 +89,7 @@ func (a *agent) attached(w wire.Welcome) {
 	for _, s := range w.Sources {
 		a.saySource(s)
 	}
+	a.begin()
 	if w.Snapshot == nil || len(w.Snapshot.Items) == 0 {
 		return
 	}
@@ -175,8 +185,14 @@ func (a *agent) entry(e chatctx.Entry) {
 	a.ask(m)
 }
 
-// ask queues a message for the answering goroutine.
+// ask queues a message for the answering goroutine, unless a pipeline answers it.
 func (a *agent) ask(m *chatctx.Message) {
+	a.mu.Lock()
+	floor := a.floor
+	a.mu.Unlock()
+	if floor != "" {
+		return
+	}
 	select {
 	case a.questions <- m:
 	default:

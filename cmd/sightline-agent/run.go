@@ -13,6 +13,7 @@ import (
 
 	"sightline/cmd/internal/agentclient"
 	"sightline/gateway/wire"
+	"sightline/switcher"
 	"sightline/switcher/rules"
 )
 
@@ -24,10 +25,13 @@ const (
 )
 
 const usage = `sightline-agent attaches to a session of a Sightline gateway, prints what happens, saves
-images and answers each message of the user by rules. Ctrl-C leaves.
+images and, where no pipeline has the floor, answers each message of the user by rules. Ctrl-C leaves.
 
   sightline-agent --session demo
   sightline-agent --session demo --images-dir images --fps 2
+  sightline-agent --session demo --leg realtime --switch    be a pipeline of the call, and take the floor
+  sightline-agent --session demo --switch=local-realtime    ask for a switch of pipelines, and watch
+  sightline-agent --session demo --tools                    run the demo tools for whichever pipeline calls them
 
 Flags (SIGHTLINE_URL and SIGHTLINE_TOKEN in the environment stand in for --url and --token):
 `
@@ -35,6 +39,26 @@ Flags (SIGHTLINE_URL and SIGHTLINE_TOKEN in the environment stand in for --url a
 type options struct {
 	url, session, token, agentID, imagesDir string
 	fps                                     float64
+
+	leg      string       // kind of the pipeline that it offers, "" none
+	switchTo switchTarget // asked for once
+	tools    bool
+}
+
+// switchTarget is a flag that may be given without a value: the agent's own leg then.
+type switchTarget struct {
+	asked bool
+	name  string
+}
+
+func (s *switchTarget) String() string   { return s.name }
+func (s *switchTarget) IsBoolFlag() bool { return true }
+func (s *switchTarget) Set(v string) error {
+	s.asked, s.name = true, v
+	if v == "true" || v == "false" {
+		s.asked, s.name = v == "true", ""
+	}
+	return nil
 }
 
 func parse(args []string, getenv func(string) string, stderr io.Writer) (options, error) {
@@ -48,11 +72,20 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (options
 	flags.StringVar(&o.imagesDir, "images-dir", "", "save each image into this `folder` (made if missing)")
 	flags.Float64Var(&o.fps, "fps", 1, "images a second of each source; 0 = none")
 	flags.StringVar(&o.agentID, "agent-id", "", "name in the conversation (default sightline-agent- and four random letters)")
+	flags.StringVar(&o.leg, "leg", "", "offer a pipeline of this `kind`, cascade or realtime, made of the local engines")
+	flags.Var(&o.switchTo, "switch", "ask once for a switch, to --switch=`NAME` or, alone, to the own --leg")
+	flags.BoolVar(&o.tools, "tools", false, "run the demo tools (lookup_order, current_time) for the session")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if o.leg != "" && o.leg != string(switcher.Cascade) && o.leg != string(switcher.Realtime) {
+		return o, fmt.Errorf("--leg %q: allowed are cascade and realtime", o.leg)
+	}
+	if o.switchTo.asked && o.switchTo.name == "" && o.leg == "" {
+		return o, errors.New("--switch alone means the own leg, and there is none: say --switch=NAME, or --leg cascade|realtime")
 	}
 	if o.fps < 0 {
 		return o, fmt.Errorf("--fps %g: must be 0 or more", o.fps)
@@ -79,10 +112,17 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		}
 	}
 	a := newAgent(o, stdout, rules.Responder{})
+	legs, err := a.legs()
+	if err != nil {
+		fmt.Fprintln(stderr, "sightline-agent:", err)
+		return exitUsage
+	}
 	a.client, err = agentclient.New(agentclient.Config{
 		URL: o.url, Session: o.session, Token: o.token, AgentID: o.agentID, Want: want(o),
+		Legs: legs,
 		Handler: agentclient.Handler{Attached: a.attached, Entry: a.entry, Image: a.image, Source: a.source,
-			Refused: a.refused, Bye: a.bye, Detached: a.detached},
+			Refused: a.refused, Bye: a.bye, Detached: a.detached,
+			Switched: a.switched, Aborted: a.aborted, Transcript: a.transcript, Played: a.played, ToolCall: a.toolCall},
 	})
 	if err != nil {
 		fmt.Fprintln(stderr, "sightline-agent:", err)
@@ -96,7 +136,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 }
 
 func want(o options) wire.Want {
-	w := wire.Want{Context: true}
+	w := wire.Want{Context: true, Transcripts: o.leg != "" || o.switchTo.asked}
 	if o.fps > 0 {
 		w.Images = []wire.WantImage{{Source: "*", FPS: o.fps}}
 	}
