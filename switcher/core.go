@@ -177,7 +177,6 @@ const (
 	dueBargeIn  = "barge-in" // the caller has spoken for long enough
 	dueSettle   = "settle"   // no transcript came of what the caller said
 	dueStall    = "stall"    // a turn holds up others
-	dueEnd      = "end"      // the speaker has not said that a turn ended
 	dueTool     = "tool"     // a tool takes too long
 )
 
@@ -205,8 +204,6 @@ func (c *core) due(t timer) {
 		c.settled()
 	case dueStall:
 		c.stalled()
-	case dueEnd:
-		c.endOverdue(t.id)
 	case dueTool:
 		c.toolDone(evToolDone{callID: t.id, output: fmt.Sprintf("the tool did not answer within %s", c.times.Tool), isError: true})
 		c.do(aCancelTool{callID: t.id})

@@ -40,10 +40,7 @@ type piece struct {
 	text string
 }
 
-const (
-	maxTurnText = recorder.MaxText
-	endWait     = time.Second // how late the speaker may say that a turn has ended
-)
+const maxTurnText = recorder.MaxText
 
 func (t *turn) leg() string {
 	if t.run == nil {
@@ -205,7 +202,6 @@ func (c *core) stalled() {
 // over forgets a turn.
 func (c *core) over(t *turn) {
 	t.stopped = true
-	c.off(dueEnd, t.key())
 	if i := slices.Index(c.order, t); i >= 0 {
 		c.order = slices.Delete(c.order, i, i+1)
 	}
@@ -218,8 +214,6 @@ func (c *core) over(t *turn) {
 		c.forget(t.run)
 	}
 }
-
-func (t *turn) key() string { return t.id.Item }
 
 // heardTurn is what the speaker's clock says.
 func (c *core) heardTurn(h HeardTurn) {
@@ -335,22 +329,13 @@ func (c *core) stopped(e evStopped) {
 			c.closeWhole(t)
 		case slices.Contains(e.queued, t.id) || !t.made:
 			c.closeCut(t, t.played)
-		default: // it had ended just before: the speaker says so
-			c.in(dueEnd, t.key(), endWait)
+		default: // it had ended just before, and the speaker is about to say so
+			t.played = t.sound
+			c.closeWhole(t)
 		}
 	}
 	if ch := c.change; ch != nil && ch.run != nil && ch.run.state == runSettling && !ch.settled {
 		c.settle()
-	}
-}
-
-// endOverdue: the speaker has not told of the end of a turn that it had whole.
-func (c *core) endOverdue(key string) {
-	for _, t := range c.order {
-		if t.key() == key {
-			c.closeWhole(t)
-			return
-		}
 	}
 }
 

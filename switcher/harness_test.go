@@ -629,13 +629,17 @@ func (c *testCall) begin() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.log, c.cfg.Log = log, log
-	if c.sw, err = New(c.cfg); err != nil {
+	c.cfg.Log = log
+	sw, err := New(c.cfg)
+	if err != nil {
 		c.t.Fatal(err)
 	}
+	c.mu.Lock()
+	c.sw, c.log = sw, log
+	c.mu.Unlock()
 	c.ctx, c.quit = context.WithCancel(context.Background())
 	c.ended = make(chan error, 1)
-	sw, ctx := c.sw, c.ctx
+	ctx := c.ctx
 	go func() { c.ended <- sw.Run(ctx) }()
 	c.helpers.Go(func() { c.speaker.run(ctx) })
 }
@@ -650,13 +654,21 @@ func (c *testCall) end() {
 	c.helpers.Wait()
 }
 
+// now is the session of now.
+func (c *testCall) now() *Switcher {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sw
+}
+
 // hear sends frames of an utterance, or silence, in their time.
 func (c *testCall) hear(utterance, frames int) {
 	for i := range frames {
 		at := time.Now()
 		time.Sleep(packet)
-		for _, r := range c.sw.Rates() {
-			c.sw.Hear(r, frame(utterance, i), at)
+		sw := c.now()
+		for _, r := range sw.Rates() {
+			sw.Hear(r, frame(utterance, i), at)
 		}
 	}
 }
@@ -673,20 +685,26 @@ func (c *testCall) speak(frames int) int {
 	c.utter++
 	u := c.utter
 	c.mu.Unlock()
-	start := time.Now()
+	start, in := time.Now(), c.now()
 	for i := range frames {
 		at := time.Now()
 		time.Sleep(packet)
-		for _, r := range c.sw.Rates() {
-			c.sw.Hear(r, frame(u, i), at)
+		sw := c.now()
+		if sw != in { // it was restarted: its detector begins anew
+			in, start = sw, at
+		}
+		for _, r := range sw.Rates() {
+			sw.Hear(r, frame(u, i), at)
 		}
 		if time.Since(start) == onset {
-			c.sw.CallerSpeech(true, false, start)
+			sw.CallerSpeech(true, false, start)
 		}
 	}
-	end := time.Now()
+	end, heard := time.Now(), time.Since(start) >= onset
 	c.hear(0, int(hangover/packet))
-	c.sw.CallerSpeech(false, true, end)
+	if sw := c.now(); sw == in && heard {
+		sw.CallerSpeech(false, true, end)
+	}
 	return u
 }
 
