@@ -132,6 +132,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descSessions = describe("sessions", "Sessions by state.", "state")
 	descAgents   = describe("agents", "Agent sockets attached.")
+	descLag      = describe("follower_lag_entries", "Entries that the agent furthest behind has yet to be sent.")
 	descPackets  = describe("rtp_packets_received_total", "RTP packets of video tracks.")
 	descLost     = describe("rtp_packets_lost_total", "RTP packets of video tracks that never arrived.")
 	descFrames   = describe("frames_assembled_total", "Complete frames in an unbroken chain.")
@@ -148,7 +149,7 @@ func (c *sessionCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Des
 // Collect implements prometheus.Collector.
 func (c *sessionCollector) Collect(ch chan<- prometheus.Metric) {
 	states := map[string]int{stateConnecting: 0, stateLive: 0, stateStalled: 0, stateEnded: 0}
-	agents := 0
+	agents, lag := 0, uint64(0)
 	sum := c.metrics.totals()
 	live, _ := c.registry.list()
 	states[stateStalled], states[stateEnded] = c.registry.countResting()
@@ -156,6 +157,7 @@ func (c *sessionCollector) Collect(ch chan<- prometheus.Metric) {
 		d := s.detail()
 		states[d.State]++
 		agents += len(d.Agents)
+		lag = max(lag, s.lag())
 	}
 	for state, n := range states {
 		ch <- prometheus.MustNewConstMetric(descSessions, prometheus.GaugeValue, float64(n), state)
@@ -166,6 +168,7 @@ func (c *sessionCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(descDraining, prometheus.GaugeValue, draining)
 	ch <- prometheus.MustNewConstMetric(descAgents, prometheus.GaugeValue, float64(agents))
+	ch <- prometheus.MustNewConstMetric(descLag, prometheus.GaugeValue, float64(lag))
 	ch <- prometheus.MustNewConstMetric(descCBytes, prometheus.GaugeValue, float64(sum.CBytes))
 	for desc, n := range map[*prometheus.Desc]uint64{
 		descPackets: sum.Packets, descLost: sum.Lost, descFrames: sum.Frames, descDropped: sum.FrameDrops.Incomplete,

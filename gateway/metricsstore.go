@@ -25,6 +25,7 @@ type storeCollector struct {
 var (
 	descEngineUp     = describe("engine_up", "1 while the store takes entries.")
 	descEngineRTT    = describe("engine_rtt_seconds", "Round trip to the store's server, at the last look; 0 with the server inside.")
+	descAppendTime   = describe("append_seconds", "From an entry's arrival at the store to its being durable.")
 	descStoreAppends = describe("store_appends_total", "Entries made durable.")
 	descRetries      = describe("append_retries_total", "Writes that were sent again, by cause.", "cause")
 	descReadRetries  = describe("store_read_retries_total", "Reads that were sent again.")
@@ -62,6 +63,7 @@ func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descStoreFree, float64(st.FreeBytes))
 	gauge(descLogs, float64(st.Logs))
 	count(descStoreAppends, st.Appends)
+	ch <- prometheus.MustNewConstHistogram(descAppendTime, st.AppendTime.Count, st.AppendTime.Seconds, st.AppendTime.Buckets)
 	count(descReadRetries, st.ReadRetries)
 	count(descFenced, st.Fenced)
 	count(descFull, st.Full)
@@ -74,4 +76,15 @@ func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
 	if c.cfg.Cluster != nil {
 		gauge(descNodes, float64(len(c.cfg.Cluster.Peers())+1))
 	}
+}
+
+// lag is how many entries the agent furthest behind has yet to be sent.
+func (s *Session) lag() (most uint64) {
+	head := s.log.Head()
+	for _, a := range s.allAgents() {
+		if at := a.seq.Load(); a.wantsContext() && at < head {
+			most = max(most, head-at)
+		}
+	}
+	return most
 }

@@ -44,6 +44,7 @@ func (s *Store) Append(ctx context.Context, name string, e chatctx.Entry) error 
 	if len(payload) > maxMessage-1024 {
 		return &chatctx.Error{Kind: chatctx.TooLarge, Field: "item", Detail: fmt.Sprintf("an entry of %d bytes; allowed are %d", len(payload), maxMessage-1024)}
 	}
+	began := time.Now()
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	m := s.enter(name)
@@ -55,6 +56,7 @@ func (s *Store) Append(ctx context.Context, name string, e chatctx.Entry) error 
 	err = s.append(ctx, m, e, payload)
 	if err == nil {
 		s.counters.appends.Add(1)
+		s.counters.appendTime.observe(time.Since(began))
 	}
 	return err
 }

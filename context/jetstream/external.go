@@ -63,7 +63,7 @@ func connectExternal(cfg Config, uneasy func()) (*running, error) {
 	}
 	r := newRunning()
 	r.stored = new(atomic.Uint64)
-	for name, conn := range map[string]**nats.Conn{"write": &r.write, "read": &r.read, "images": &r.images, "live": &r.live} {
+	for name, conn := range map[string]**nats.Conn{"write": &r.write, "read": &r.read, "images": &r.images, "nodes": &r.nodes} {
 		var err error
 		if *conn, err = nats.Connect(x.URL, append(options, nats.Name("sightline "+name))...); err == nil {
 			err = checkVersion((*conn).ConnectedServerVersion())

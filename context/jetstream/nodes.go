@@ -205,8 +205,8 @@ func (s *Store) Conn(ctx context.Context) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.live == nil {
+	if r.nodes == nil {
 		return nil, errors.New("a store of this process alone has no other nodes")
 	}
-	return r.live, nil
+	return r.nodes, nil
 }

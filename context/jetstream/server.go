@@ -20,9 +20,9 @@ const maxMessage = 4 << 20
 // running is one life of the server inside, or elsewhere, and the connections to it. Each kind of call has a connection of its own, since the
 // server answers a connection's calls one after the other: a long read must not hold an append up.
 type running struct {
-	srv                       *server.Server // nil when the server is elsewhere
-	write, read, images, live *nats.Conn     // live: what other nodes write and say; nil with the server inside
-	stored                    *atomic.Uint64 // bytes, as of the last probe; nil with the server inside
+	srv                        *server.Server // nil when the server is elsewhere
+	write, read, images, nodes *nats.Conn     // nodes: what gateways say to each other; nil with the server inside
+	stored                     *atomic.Uint64 // bytes, as of the last probe; nil with the server inside
 
 	// writable ends when appends cannot succeed, alive when the server goes away; calls under way end with them.
 	writable, alive       context.Context
@@ -40,7 +40,7 @@ func newRunning() *running {
 }
 
 func (r *running) conns() (open []*nats.Conn) {
-	for _, conn := range []*nats.Conn{r.write, r.read, r.images, r.live} {
+	for _, conn := range []*nats.Conn{r.write, r.read, r.images, r.nodes} {
 		if conn != nil {
 			open = append(open, conn)
 		}

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,12 +14,12 @@ import (
 
 // Stats are figures of a Store since it was opened, unless said otherwise.
 type Stats struct {
+	AppendTime   Histogram
 	Appends      uint64  // entries stored
 	Retries      Retries // of writes, by cause
 	ReadRetries  uint64
 	Full         uint64        // writes refused because the store had reached its bound
 	Fenced       uint64        // appends refused because another process owned the session by then
-	Gaps         uint64        // times that a follower's live entries had a gap, which it then read
 	Damaged      uint64        // holes, broken chains and spoiled images found
 	Swept        uint64        // sessions deleted because of their age
 	Restarts     uint64        // of the server inside
@@ -30,6 +31,39 @@ type Stats struct {
 	HeadsFailure error         // why the ends of logs cannot be checked after a restart, nil when they can
 }
 
+// appendBounds are the upper bounds of Histogram's buckets, in seconds.
+var appendBounds = [...]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// Histogram is how long something took: for each bound in seconds how many took no longer, all of them, and their sum.
+type Histogram struct {
+	Buckets map[float64]uint64
+	Count   uint64
+	Seconds float64
+}
+
+// timings counts what becomes a Histogram.
+type timings struct {
+	buckets     [len(appendBounds) + 1]atomic.Uint64
+	nanoseconds atomic.Int64
+}
+
+func (t *timings) observe(took time.Duration) {
+	i, _ := slices.BinarySearch(appendBounds[:], took.Seconds())
+	t.buckets[i].Add(1)
+	t.nanoseconds.Add(int64(took))
+}
+
+func (t *timings) histogram() Histogram {
+	h := Histogram{Buckets: map[float64]uint64{}, Seconds: float64(t.nanoseconds.Load()) / 1e9}
+	for i := range t.buckets {
+		h.Count += t.buckets[i].Load()
+		if i < len(appendBounds) {
+			h.Buckets[appendBounds[i]] = h.Count
+		}
+	}
+	return h
+}
+
 // Retries counts repeated writes by what made them necessary.
 type Retries struct {
 	WrongLast uint64 // the server said that something else came before
@@ -39,8 +73,10 @@ type Retries struct {
 }
 
 type counters struct {
-	appends, readRetries, full, damaged, swept, fenced, gaps atomic.Uint64
-	wrongLast, timeout, gone, other                          atomic.Uint64
+	appendTime timings
+
+	appends, readRetries, full, damaged, swept, fenced atomic.Uint64
+	wrongLast, timeout, gone, other                    atomic.Uint64
 }
 
 func (c *counters) retry(err error) {
@@ -66,8 +102,9 @@ func final(err error) bool {
 func (s *Store) Stats() Stats {
 	c := &s.counters
 	st := Stats{
-		Appends: c.appends.Load(), ReadRetries: c.readRetries.Load(), Full: c.full.Load(), Damaged: c.damaged.Load(), Swept: c.swept.Load(),
-		Fenced: c.fenced.Load(), Gaps: c.gaps.Load(),
+		AppendTime: c.appendTime.histogram(),
+		Appends:    c.appends.Load(), ReadRetries: c.readRetries.Load(), Full: c.full.Load(), Damaged: c.damaged.Load(), Swept: c.swept.Load(),
+		Fenced:   c.fenced.Load(),
 		Retries:  Retries{c.wrongLast.Load(), c.timeout.Load(), c.gone.Load(), c.other.Load()},
 		Restarts: s.engine.restarts.Load(), Logs: s.heads.count(), LimitBytes: s.engine.bytes, FreeBytes: s.engine.free.Load(),
 		HeadsFailure: s.heads.failure(),

@@ -72,9 +72,6 @@ func plan(cfg Config, partitions int, bytes int64) []jetstream.StreamConfig {
 		entries := base
 		entries.Name, entries.Subjects = contextStream(p), []string{fmt.Sprintf("ctx.%d.*", p)}
 		entries.MaxBytes = bytes * 5 / 16 / int64(partitions)
-		if cfg.clustered() { // how other nodes learn of what one has written
-			entries.RePublish = &jetstream.RePublish{Source: fmt.Sprintf("ctx.%d.*", p), Destination: fmt.Sprintf("live.%d.{{wildcard(1)}}", p)}
-		}
 		blobs := base
 		blobs.Name, blobs.Subjects = blobStream(p), []string{fmt.Sprintf("blob.%d.*.*", p)}
 		blobs.MaxBytes = bytes * 10 / 16 / int64(partitions)
