@@ -1,4 +1,3 @@
-// Package cascade is the leg that answers by a chain of engines, recogniser, model and voice; it knows no provider, engines are handed to it.
 package cascade
 
 import (

@@ -124,6 +124,7 @@ type heard struct {
 
 // listen turns an utterance into text and says so, after the utterance before it.
 func (r *run) listen(u *utterance) {
+	_ = r.out(r.ctx, switcher.CallerSpeechOut{Item: u.id, Started: true, At: u.at}) // its place in the order of speech
 	var text string
 	gate := &partials{r: r, u: u}
 	err := r.try(r.ctx, r.stt, func(ctx context.Context, i int) (bool, error) {

@@ -12,12 +12,6 @@ import (
 )
 
 // Leg is the cascade as a switcher.Leg. It runs once.
-//
-// What it hears goes to a recogniser from the beginning of speech on; the words then to a model, with the conversation, the
-// images of the turn and the tools; the model's sentences to a voice, each as soon as it is complete. A turn of the caller that
-// goes on before anything of the answer could be noticed (heard, or read where nothing is spoken) withdraws the answer: both
-// parts are answered together, calls that were made are not made again, and a noise without words changes nothing but the
-// time. What is said while the answer is being heard is answered after it, unless the session interrupts.
 type Leg struct{ cfg Config }
 
 // New makes a leg; what is wrong with the Config, Run says.
@@ -217,7 +211,6 @@ func (r *run) listenSince(at time.Time) {
 func (r *run) withdraw() {
 	if r.turn != nil && r.turn.claim.CompareAndSwap(silent, taken) {
 		r.turn.cancel(errWithdrawn)
-		r.notice("turn_merged", "the caller went on before the answer")
 	}
 }
 

@@ -73,7 +73,7 @@ func TestSplitterProperties(t *testing.T) {
 	})
 }
 
-func TestSplitterBoundsPhrases(t *testing.T) {
+func TestG12SplitterBoundsPhrases(t *testing.T) {
 	for name, text := range map[string]string{
 		"words": strings.Repeat("word ", 400), "clauses": strings.Repeat("some words, ", 200),
 		"a sentence": strings.Repeat("so many words ", 40) + "end. More. ", "one word": strings.Repeat("a", 3000), "chinese": strings.Repeat("我们，", 500),

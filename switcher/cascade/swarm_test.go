@@ -123,9 +123,9 @@ func (m chaosMouth) Speak(ctx context.Context, _ string, yield func([]int16) err
 	return nil
 }
 
-// TestSwarm lets a caller, a session and failing engines do what they like, and holds every output against the contract. What
+// TestG13Swarm lets a caller, a session and failing engines do what they like, and holds every output against the contract. What
 // the caller said is answered in the end, or apologised for, however the rest went.
-func TestSwarm(t *testing.T) {
+func TestG13Swarm(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { swarm(t, seed) })

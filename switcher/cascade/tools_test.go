@@ -70,8 +70,8 @@ func TestCallsAndResultsStandOnce(t *testing.T) {
 	}
 }
 
-// TestIdenticalCallsAreMadeOnce in a turn: the second is answered by the first, and that is noted.
-func TestIdenticalCallsAreMadeOnce(t *testing.T) {
+// TestG4IdenticalCallsAreMadeOnce in a turn: the second is answered by the first, and that is noted.
+func TestG4IdenticalCallsAreMadeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &brain{script: script{
 			calls(Call{Name: "get", Arguments: `{"a":1,"b":2}`}, Call{Name: "get", Arguments: `{"b":2, "a":1}`}),
@@ -96,7 +96,7 @@ func TestIdenticalCallsAreMadeOnce(t *testing.T) {
 	})
 }
 
-func TestCallsOfATurnAreBounded(t *testing.T) {
+func TestG12CallsOfATurnAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var many []Call
 		for i := range 14 {
@@ -151,8 +151,8 @@ func TestAToolThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// TestRoundsAreBounded: the last request has no tools, and silence is not the end of it.
-func TestRoundsAreBounded(t *testing.T) {
+// TestG12RoundsAreBounded: the last request has no tools, and silence is not the end of it.
+func TestG12RoundsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		seen := []int{}
@@ -196,8 +196,8 @@ func TestAResultOfALegBeforeIsTold(t *testing.T) {
 	})
 }
 
-// TestCallIDsAreUniqueInTheSession: some servers count from 0 in each answer.
-func TestCallIDsAreUniqueInTheSession(t *testing.T) {
+// TestG4CallIDsAreUniqueInTheSession: some servers count from 0 in each answer.
+func TestG4CallIDsAreUniqueInTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &brain{script: script{calls(Call{ID: "call_0", Name: "get", Arguments: `{}`})}}
 		r := newRig(t, Config{Models: models(b)}, withTools)
@@ -217,5 +217,26 @@ func both(text string, then func(context.Context, func(Delta) error) (Finish, er
 			return Finish{}, err
 		}
 		return then(ctx, yield)
+	}
+}
+
+// TestG12SoundKeptIsBounded: an utterance without end, and silence, take no more memory than they may.
+func TestG12SoundKeptIsBounded(t *testing.T) {
+	g := &ring{rate: rate, most: rate}
+	u := &utterance{most: rate, wake: make(chan struct{}, 1)}
+	at := time.Now()
+	for i := range 1000 {
+		pcm := make([]int16, rate/50)
+		g.push(switcher.SoundIn{PCM: pcm, At: at.Add(time.Duration(i) * 20 * time.Millisecond)})
+		u.write(pcm)
+	}
+	if g.have > rate || len(g.pieces) > 50 {
+		t.Errorf("the ring keeps %d samples in %d pieces", g.have, len(g.pieces))
+	}
+	if len(u.pcm) > rate*5/4 || u.base+len(u.pcm) != 20*rate {
+		t.Errorf("the utterance keeps %d samples from %d on", len(u.pcm), u.base)
+	}
+	if got := g.since(at.Add(19*time.Second + 900*time.Millisecond)); len(got) != rate/10 {
+		t.Errorf("%d samples of the last 100 ms", len(got))
 	}
 }

@@ -88,6 +88,9 @@ func (r *run) answer(t *turn) {
 	if t.opened.Load() {
 		_ = r.out(r.ctx, switcher.TurnDoneOut{Item: t.id, Status: status})
 	}
+	if t.withdrawn() {
+		r.notice("turn_merged", "the caller went on before the answer")
+	}
 	r.post(turnOver{t})
 }
 

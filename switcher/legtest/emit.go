@@ -55,8 +55,11 @@ func (s *session) check(o switcher.Output) {
 	case switcher.TranscriptOut:
 		s.checkTranscript(out)
 	case switcher.CallerSpeechOut:
-		if !s.subject.Can.OwnTurns {
-			s.t.Error("caller speech of a pipeline without OwnTurns")
+		if !s.subject.Can.OwnTurns && !out.Started {
+			s.t.Error("an end of caller speech of a pipeline without OwnTurns")
+		}
+		if !s.hasFloor {
+			s.t.Error("caller speech before the floor: the leg that has it says so too")
 		}
 	case switcher.ToolCallOut:
 		if !chatctx.ValidID(out.CallID) {

@@ -102,7 +102,7 @@ func clip(t *testing.T, name string) []int16 {
 // TestThirdPartyCascade speaks to real servers, in real time, and hears what they answer.
 func TestThirdPartyCascade(t *testing.T) {
 	whisper, err1 := server(t, "STT_URL", "").Recognizer(RecognizerConfig{Model: "whisper-1", Language: "en"})
-	model, err2 := server(t, "LLM_URL", "llamacpp").Model(ModelConfig{Model: "smollm2", MaxTokens: 80})
+	model, err2 := server(t, "LLM_URL", "llamacpp").Model(ModelConfig{Model: "smollm2", MaxTokens: 48})
 	voice, err3 := server(t, "TTS_URL", "").Voice(VoiceConfig{Model: "tts-1", Voice: "joe"})
 	for _, err := range []error{err1, err2, err3} {
 		if err != nil {
@@ -125,7 +125,7 @@ func TestThirdPartyCascade(t *testing.T) {
 		{"austen.wav", "and mister john dashwood had then leisure to consider how much there might be prudently in his power to do for them"},
 	}
 	var first, total []time.Duration
-	for turn := range 6 {
+	for turn := range 4 {
 		said := clips[turn%2]
 		f, w := c.turn(clip(t, said.file))
 		answer := c.recognise(whisper)
