@@ -129,6 +129,32 @@ test('a refused op says the server\'s words', async (t) => {
   await assert.rejects(done, { message: 'item.content: must not be empty', code: 'invalid_argument' });
 });
 
+test('a switch, an interruption and words to say are asked for at once and refused by a break, never sent twice', async (t) => {
+  const { client, socket } = await attached(t);
+  const asked = [client.switchTo('other', 'now'), client.interrupt(), client.say('hi')];
+  const [a, b, c] = socket.sent.slice(-3);
+  assert.deepEqual([a.type, a.target, a.at, b.type, c.type, c.text], ['pipeline.switch', 'other', 'now', 'interrupt', 'say', 'hi']);
+  socket.say({ type: 'ack', op_id: b.op_id });
+  await asked[1];
+  socket.say({ type: 'error', op_id: a.op_id, code: 'not_found', message: 'there is no pipeline other' });
+  await assert.rejects(asked[0], { code: 'not_found' });
+  const kept = client.append({ type: 'message', role: 'user', content: 'stays' });
+  kept.catch(() => {});
+  socket.close();
+  await assert.rejects(asked[2], /connection broke/);
+  await assert.rejects(client.interrupt(), /not attached/);
+  const second = await again(client, 2, { seq: 0 });
+  assert.deepEqual(second.sent.slice(1).map((m) => m.type), ['context.append']);
+});
+
+test('what is said and what pipelines do is passed on as it comes', async (t) => {
+  const { client, socket } = await attached(t);
+  const heard = [];
+  for (const name of ['speech', 'pipeline']) client.addEventListener(name, ({ detail }) => heard.push(`${name} ${detail.type}`));
+  for (const type of ['speech.started', 'transcript', 'speech.stopped', 'played', 'pipeline.preparing', 'pipeline.committed', 'pipeline.aborted']) socket.say({ type });
+  assert.deepEqual(heard, ['speech speech.started', 'speech transcript', 'speech speech.stopped', 'speech played', 'pipeline pipeline.preparing', 'pipeline pipeline.committed', 'pipeline pipeline.aborted']);
+});
+
 test('an image answers the request of its id, a break refuses it', async (t) => {
   const { client, socket } = await attached(t);
   const first = client.requestImage({ source: 'camera' });

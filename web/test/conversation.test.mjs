@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Conversation, compactLine, imagesOf, isLast, itemAfter, textOf } from '../static/js/conversation.js';
+import { Conversation, compactLine, imagesOf, isLast, itemAfter, itemsAfter, textOf } from '../static/js/conversation.js';
 
 const msg = (id, text, more = {}) => ({ type: 'message', id, role: 'user', content: [{ type: 'text', text }], ...more });
 const append = (seq, item) => ({ type: 'context.entry', seq, op: 'append', item, author: 'a', at: '2026-01-01T00:00:00.000Z' });
@@ -54,6 +54,32 @@ test('an append after an item stands right behind it', () => {
   c.apply({ ...append(6, msg('z', 'z')), after_item_id: 'c' });
   assert.deepEqual(ids(c), ['a', 'y', 'x', 'b', 'c', 'z']);
   assert.deepEqual([isLast(c, 'z'), isLast(c, 'x'), itemAfter(c, 'x'), itemAfter(c, 'z')], [true, false, 'b', undefined]);
+});
+
+test('a summary takes the place of what it stands for in one entry, after an item that goes with it', () => {
+  const c = new Conversation();
+  for (const [n, id] of [[1, 'a'], [2, 'b'], [3, 'c'], [4, 'd']]) c.apply(append(n, msg(id, id)));
+  const result = c.apply({ ...append(5, { type: 'summary', id: 's', text: 'a to c', covers: [1, 3] }), after_item_id: 'c', removed: ['a', 'b', 'c', 'gone'] });
+  assert.deepEqual(result, { status: 'applied', set: ['s'], removed: ['a', 'b', 'c'] });
+  assert.deepEqual(ids(c), ['s', 'd']);
+  assert.equal(c.about.has('a'), false);
+  assert.deepEqual(itemsAfter(c, 's'), ['d']);
+});
+
+test('a call finds its output and an output its call, as long as both are there', () => {
+  const call = { type: 'function_call', id: 'f', call_id: 'c1', name: 'look' }, output = { type: 'function_call_output', id: 'o', call_id: 'c1', output: 'x' };
+  const c = new Conversation();
+  c.reset({ seq: 1, items: [call] });
+  assert.deepEqual([c.callOf('c1').id, c.outputOf('c1')], ['f', undefined]);
+  c.apply(append(2, output));
+  assert.equal(c.outputOf('c1').id, 'o');
+  c.apply({ seq: 3, op: 'update', item_id: 'o', item: { ...output, output: 'y' } });
+  assert.equal(c.outputOf('c1').output, 'y');
+  c.apply({ seq: 4, op: 'remove', item_id: 'f' });
+  assert.deepEqual([c.callOf('c1'), c.outputOf('c1').id], [undefined, 'o']);
+  c.apply({ seq: 5, op: 'remove', item_id: 'o' });
+  assert.equal(c.outputOf('c1'), undefined);
+  assert.equal(c.outputOf(undefined), undefined);
 });
 
 test('an unknown op of a later version counts in seq', () => {

@@ -45,6 +45,10 @@ test('hello carries resume_from and log_id only when something was applied, also
   assert.deepEqual(hello('a', wantOf(2), 9).want.images, [{ source: '*', fps: 2, width: 1024, height: 1024, fit: 'stretch', quality: 75 }]);
 });
 
+test('the console wants to know who speaks, also after a change of the images', () => {
+  assert.deepEqual([wantOf(1).context, wantOf(1).transcripts, wantOf(5).transcripts], [true, true, true]);
+});
+
 test('image addresses: stored blobs, data URLs, and nothing from elsewhere', () => {
   const sha = 'ab'.repeat(32);
   assert.deepEqual(imageAddress(`sightline:blob/${sha}`, 'demo'), { blob: `/v1/sessions/demo/blobs/${sha}` });

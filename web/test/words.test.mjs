@@ -1,20 +1,23 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import {
-  ServerError, agentCommand, blackTrouble, callWords, closeWords, droppedWords, endedTrouble, insecureTrouble, mediaTrouble, policyWords, sentence, serverTrouble, sessionWords,
+  ServerError, agentCommand, autoplayTrouble, blackTrouble, callWords, closeWords, droppedWords, endedTrouble, insecureTrouble, mediaTrouble, policyWords, sentence, serverTrouble, sessionWords,
   sourceWords, stageWords,
 } from '../static/js/words.js';
-import { readStats } from '../static/js/stats.js';
+import { readSound, readStats } from '../static/js/stats.js';
 
 test('every camera failure has its own words and says what to do', () => {
   const names = ['NotAllowedError', 'NotFoundError', 'NotReadableError', 'OverconstrainedError', 'AbortError', 'TypeError', 'SomethingNew'];
-  for (const kind of ['camera', 'screen']) {
+  for (const kind of ['camera', 'screen', 'microphone']) {
     const said = names.map((name) => mediaTrouble({ name, message: 'why' }, kind));
     for (const t of said) assert.ok(t.title && t.advice && t.code, JSON.stringify(t));
     assert.equal(new Set(said.map((t) => t.code)).size, names.length);
   }
   assert.equal(mediaTrouble({ name: 'NotReadableError' }, 'camera').code, 'in-use');
   assert.match(mediaTrouble({ name: 'NotAllowedError' }, 'screen').title, /screen/);
+  assert.match(mediaTrouble({ name: 'NotAllowedError' }, 'microphone').advice, /press Start microphone/);
+  assert.match(endedTrouble('microphone').title, /microphone went away/);
+  assert.match(autoplayTrouble().label, /Play/);
   assert.equal(endedTrouble('camera').code, 'unplugged');
   assert.match(insecureTrouble({ port: '8080' }).advice, /http:\/\/localhost:8080\//);
 });
@@ -53,6 +56,8 @@ test('an empty stage names the button as it is called', () => {
   assert.equal(stage('failed', { trouble: insecureTrouble({ port: '' }) }).press, '', 'pressing again cannot help');
   assert.deepEqual(stage('idle'), { text: 'Stopped: nothing is sent now.', press: '' });
   assert.match(stage('asking').text, /permission/);
+  assert.deepEqual(stage('live', { kind: 'microphone' }), { text: 'Only sound is sent: there is no picture.', press: '' });
+  assert.deepEqual(stage('failed', { kind: 'microphone', trouble: endedTrouble('microphone') }), { text: 'The microphone went away. Nothing is sent now.', press: 'Start microphone again' });
 });
 
 test('frames thrown away are counted in words, without a guess why', () => {
@@ -101,6 +106,23 @@ test('statistics: rates come from differences, sound is left out', () => {
   assert.equal(readStats(report(3000, 250_000, 200, 4), second).lossShare, 0, 'a late report is no negative loss');
   assert.equal(readStats(report(3000, 10, 5, 0), second).bitrate, undefined, 'a new sender starts over');
   assert.equal(readStats([]), undefined);
+});
+
+test('statistics of sound, each way for itself', () => {
+  const sound = (at, sent, got, lost) => [
+    { id: 'c', type: 'codec', mimeType: 'audio/opus' }, { id: 'p', type: 'candidate-pair', nominated: true, state: 'succeeded', currentRoundTripTime: 0.004 },
+    { id: 'o', type: 'outbound-rtp', kind: 'audio', timestamp: at, codecId: 'c', bytesSent: sent, packetsSent: sent / 80 },
+    { id: 'r', type: 'remote-inbound-rtp', kind: 'audio', packetsLost: 0 },
+    { id: 'i', type: 'inbound-rtp', kind: 'audio', timestamp: at, packetsReceived: got, packetsLost: lost, jitter: 0.002, jitterBufferDelay: 96, jitterBufferEmittedCount: 1600, totalAudioEnergy: 0.5 },
+    { id: 'v', type: 'inbound-rtp', kind: 'video', packetsReceived: 9e9 },
+  ];
+  const first = readSound(sound(1000, 0, 0, 0));
+  assert.deepEqual([first.codec, first.rttMs, first.sent.bitrate, first.heard.lossShare], ['opus', 4, undefined, undefined]);
+  const second = readSound(sound(2000, 4000, 45, 5), first);
+  assert.deepEqual([second.sent.bitrate, second.sent.lossShare, second.heard.lossShare, second.heard.jitterMs, second.heard.bufferMs, second.heard.energy], [32_000, 0, 0.1, 2, 60, 0.5]);
+  const deaf = readSound(sound(1000, 0, 0, 0).slice(0, 4)), mute = readSound(sound(1000, 0, 0, 0).slice(4));
+  assert.deepEqual([deaf.heard, mute.sent], [undefined, undefined]);
+  assert.equal(readSound(report(1000, 0, 0, 0).filter((r) => r.kind !== 'audio')), undefined);
 });
 
 test('statistics without reports from the receiver leave loss open', () => {

@@ -9,7 +9,8 @@ const WELCOME_MS = 10_000;
 
 /**
  * States: idle, attaching, attached, waiting (next try at `retryAt`), refused (a person must do something). Events: `change`,
- * `reset` (conversation replaced), `entry` {entry, set, removed}, `image` {header, payload, receivedAt}, `source`, `deleted`, `welcome`.
+ * `reset` (conversation replaced), `entry` {entry, set, removed}, `image` {header, payload, receivedAt}, `source`, `speech` (speech.…, transcript,
+ * played), `pipeline` (pipeline.…), `deleted`, `welcome`.
  */
 export class AgentClient extends EventTarget {
   #api; #socket = null; #run = 0; #timer = 0; #slow = 0; #backoff = new Backoff(); #ops = new Map(); #requests = new Map(); #synced = false; #logId = '';
@@ -64,9 +65,34 @@ export class AgentClient extends EventTarget {
 
   /** Appends an item. Over a broken connection it waits, and is sent again under the same op_id, so that it is recorded once. */
   append(item) {
-    const op = { type: 'context.append', op_id: `console-${randomId()}`, item };
+    return this.#ask({ type: 'context.append', item }, true);
+  }
+
+  /** Asks for another pipeline; resolves when the switch is under way, its outcome comes as a `pipeline` event with that op_id. */
+  switchTo(target, at) {
+    return this.#now({ type: 'pipeline.switch', target, at });
+  }
+
+  /** Stops what the agent is saying and forgets what is queued. */
+  interrupt() {
+    return this.#now({ type: 'interrupt' });
+  }
+
+  /** Puts words into the agent's mouth; resolves when they are queued. */
+  say(text) {
+    return this.#now({ type: 'say', text });
+  }
+
+  // What makes sense at once or not at all: a break of the connection refuses it.
+  #now(message) {
+    if (this.state !== 'attached') return Promise.reject(new Error('not attached to the session'));
+    return this.#ask(message, false);
+  }
+
+  #ask(message, again) {
+    const op = { ...message, op_id: `console-${randomId()}` };
     return new Promise((resolve, reject) => {
-      this.#ops.set(op.op_id, { op, resolve, reject });
+      this.#ops.set(op.op_id, { op, again, resolve, reject });
       if (this.state === 'attached') this.#send(op);
     });
   }
@@ -115,6 +141,8 @@ export class AgentClient extends EventTarget {
       case 'ack': return this.#answered(m);
       case 'error': return this.#failed(m);
       case 'source': return this.#emit('source', m);
+      case 'speech.started': case 'speech.stopped': case 'transcript': case 'played': return this.#emit('speech', m);
+      case 'pipeline.preparing': case 'pipeline.committed': case 'pipeline.aborted': return this.#emit('pipeline', m);
       case 'bye':
         this.why = m.reason ? `the server said: ${m.reason}` : '';
         if (m.reason === 'deleted') this.#deleted();
@@ -175,6 +203,11 @@ export class AgentClient extends EventTarget {
 
   #closed(code, welcomed) {
     this.#drop();
+    for (const [id, { again, reject }] of this.#ops) {
+      if (again) continue;
+      this.#ops.delete(id);
+      reject(new Error('the connection broke'));
+    }
     for (const id of [...this.#requests.keys()]) this.#settle(id, (r) => r.reject(new Error('the connection broke')));
     if (code === 4009) this.agentId = this.freshId(); // a duplicated tab carries our name: take another, do not fight
     if (code === 1008) return this.#set('refused', { code: 'auth', title: 'The server refused this console', advice: 'Open the page with a valid #token=….', retry: true });

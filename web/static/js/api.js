@@ -34,6 +34,11 @@ export class Api {
     return this.json(`/v1/sessions/${encodeURIComponent(id)}`, { timeoutMs: 5000 });
   }
 
+  /** What the leg of an epoch was told before it began. */
+  seed(id, epoch) {
+    return this.json(`/v1/sessions/${encodeURIComponent(id)}/pipeline/seed?epoch=${epoch}`);
+  }
+
   /** The agent socket's address; a browser can give a socket's token only in the query. */
   socketURL(id, location) {
     const url = new URL(`/v1/agent?session=${encodeURIComponent(id)}`, location.href);

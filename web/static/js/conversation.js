@@ -10,8 +10,23 @@ export class Conversation {
   reset(snapshot) {
     this.seq = snapshot?.seq ?? 0;
     this.items = new Map();
-    this.about = new Map(); // item id → {seq, at, author}; a snapshot carries none
-    for (const item of snapshot?.items ?? []) this.items.set(item.id, item);
+    this.about = new Map(); // item id → {seq, at, author, epoch}; a snapshot carries none
+    this.calls = new Map(); // call_id → id of the function_call, and of its output
+    this.outputs = new Map();
+    for (const item of snapshot?.items ?? []) {
+      this.items.set(item.id, item);
+      this.#index(item);
+    }
+  }
+
+  /** The function_call of a call_id, or undefined. */
+  callOf(callId) {
+    return this.items.get(this.calls.get(callId));
+  }
+
+  /** The output of a call_id, or undefined while there is none. */
+  outputOf(callId) {
+    return this.items.get(this.outputs.get(callId));
   }
 
   /**
@@ -29,8 +44,11 @@ export class Conversation {
         if (entry.item?.id === undefined) break;
         if (entry.op === 'append' && entry.after_item_id) this.#insert(entry.after_item_id, entry.item);
         else this.items.set(entry.item.id, entry.item);
-        if (entry.op === 'append') this.about.set(entry.item.id, { seq: entry.seq, at: entry.at, author: entry.author });
+        this.#index(entry.item);
+        if (entry.op === 'append') this.about.set(entry.item.id, { seq: entry.seq, at: entry.at, author: entry.author, epoch: entry.epoch });
         set.push(entry.item.id);
+        // What a summary stands for goes with it; only after it has found its place among them.
+        for (const id of entry.removed ?? []) if (id !== entry.item.id && this.#drop(id)) removed.push(id);
         break;
       case 'remove':
         if (this.#drop(entry.item_id)) removed.push(entry.item_id);
@@ -55,7 +73,15 @@ export class Conversation {
     }
   }
 
+  #index(item) {
+    if (item.type === 'function_call') this.calls.set(item.call_id, item.id);
+    if (item.type === 'function_call_output') this.outputs.set(item.call_id, item.id);
+  }
+
   #drop(id) {
+    const item = this.items.get(id);
+    if (item && this.calls.get(item.call_id) === id) this.calls.delete(item.call_id);
+    if (item && this.outputs.get(item.call_id) === id) this.outputs.delete(item.call_id);
     this.about.delete(id);
     return this.items.delete(id);
   }
@@ -65,6 +91,12 @@ export class Conversation {
 export function itemAfter(conversation, id) {
   const ids = [...conversation.items.keys()];
   return ids[ids.indexOf(id) + 1];
+}
+
+/** The items that stand after another, in order. */
+export function itemsAfter(conversation, id) {
+  const ids = [...conversation.items.keys()];
+  return ids.slice(ids.indexOf(id) + 1);
 }
 
 /** Whether an item is the last one. */
@@ -105,6 +137,7 @@ export function compactLine(item) {
   }
 }
 
-function asText(v) {
+/** A value as text: a tool's output may be anything. */
+export function asText(v) {
   return typeof v === 'string' ? v : JSON.stringify(v ?? '');
 }

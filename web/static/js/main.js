@@ -3,11 +3,13 @@ import { AgentClient } from './agent.js';
 import { Api, tokenOf } from './api.js';
 import { $, el, setText } from './dom.js';
 import { ImageView } from './view-image.js';
+import { PipelinesView } from './view-pipelines.js';
 import { TalkView } from './view-talk.js';
+import { VoiceView } from './view-voice.js';
 import { drawLink } from './view-link.js';
 import { Publisher } from './whip.js';
 import { randomId, validSession } from './wire.js';
-import { ServerError, agentCommand, blackTrouble, callWords, stageWords } from './words.js';
+import { ServerError, agentCommand, autoplayTrouble, blackTrouble, callWords, stageWords } from './words.js';
 
 const POLL_MS = 1000, TICK_MS = 250;
 
@@ -15,7 +17,9 @@ const api = new Api(tokenOf(window.location));
 const agent = new AgentClient(api, tabId(), () => tabId(true));
 const publisher = new Publisher(api);
 const image = new ImageView();
-const talk = new TalkView(loadBlob, () => agent.agentId);
+const voice = new VoiceView(publisher);
+const talk = new TalkView(loadBlob, () => agent.agentId, (id) => voice.speech.played.get(id));
+const pipelines = new PipelinesView({ ask: (target, at) => agent.switchTo(target, at), seed: (epoch) => api.seed(agent.session, epoch) });
 // `sure` is false from the moment that socket or poll fail until the server answers again; `answered` is its last answer.
 const page = { detail: null, stats: undefined, serverOk: true, sure: true, misses: 0, pollError: null, answered: null, calling: false };
 
@@ -46,6 +50,7 @@ async function loadBlob(path) {
 function useSession(id) {
   Object.assign(page, { detail: null, answered: null });
   image.clear();
+  pipelines.reset();
   agent.attach(id);
   const url = new URL(window.location.href);
   url.searchParams.set('session', id);
@@ -80,10 +85,11 @@ function sessionHint(id) {
 function wirePublisher() {
   const start = (kind) => {
     if (!sessionHint($('session-id').value.trim())) return $('session-id').focus();
-    publisher.start({ session: $('session-id').value.trim(), kind, microphone: $('send-mic').checked });
+    publisher.start({ session: $('session-id').value.trim(), kind, microphone: $('send-mic').checked, hear: $('hear-agent').checked });
   };
   $('start-camera').addEventListener('click', () => start('camera'));
   $('share-screen').addEventListener('click', () => start('screen'));
+  $('start-mic').addEventListener('click', () => start('microphone'));
   $('stop').addEventListener('click', () => { publisher.stop(); $('start-camera').focus(); });
   publisher.addEventListener('change', drawPublisher);
   window.addEventListener('pagehide', () => { publisher.stop(); agent.detach(); });
@@ -92,19 +98,21 @@ function wirePublisher() {
 
 function drawPublisher() {
   const { state, active, kind } = publisher;
-  const before = document.activeElement, ours = [$('start-camera'), $('share-screen'), $('stop')];
-  $('start-camera').hidden = $('share-screen').hidden = active;
+  const before = document.activeElement, ours = [$('start-camera'), $('share-screen'), $('start-mic'), $('stop')];
+  $('start-camera').hidden = $('share-screen').hidden = $('start-mic').hidden = active;
   $('stop').hidden = !active;
   $('session-id').readOnly = active;
   $('session-id').title = active ? 'Stop first to change the session' : '';
   if (ours.includes(before) && before.hidden) $(active ? 'stop' : 'start-camera').focus(); // a hidden button keeps no focus
-  $('send-mic').disabled = active;
-  const video = $('local-video');
-  if (video.srcObject !== publisher.stream) video.srcObject = publisher.stream;
-  video.hidden = !publisher.stream;
-  $('camera-empty').hidden = Boolean(publisher.stream);
+  $('send-mic').disabled = $('hear-agent').disabled = active;
+  const video = $('local-video'), picture = kind === 'microphone' ? null : publisher.stream;
+  if (video.srcObject !== picture) video.srcObject = picture;
+  video.hidden = !picture;
+  $('camera-empty').hidden = Boolean(picture);
+  voice.follow();
   setText($('start-camera'), state === 'failed' && kind === 'camera' ? 'Start camera again' : 'Start camera');
   setText($('share-screen'), state === 'failed' && kind === 'screen' ? 'Share screen again' : 'Share screen');
+  setText($('start-mic'), state === 'failed' && kind === 'microphone' ? 'Start microphone again' : 'Start microphone');
   if (page.calling && !active) { // our sources end with our call; nobody need wait for the next poll to see it
     for (const s of page.detail?.sources ?? []) s.state = 'ended';
     poll();
@@ -131,6 +139,7 @@ function drawNotices() {
   if (said && !list.some((t) => t.code === said.code)) list.push({ ...said, act: agent.state === 'attached' ? null : () => agent.retryNow() });
   const black = page.detail?.sources?.find((s) => s.state === 'black');
   if (black) list.push(blackTrouble(publisher.active ? publisher.kind : black.name));
+  if (voice.held) list.push({ ...autoplayTrouble(), act: () => voice.play() });
   const key = JSON.stringify(list.map(({ code, title, advice }) => [code, title, advice]));
   if ($('notices').drawn === key) return;
   $('notices').drawn = key;
@@ -139,8 +148,8 @@ function drawNotices() {
   if (focused) ($('notices').querySelector('button') ?? $('notices')).focus(); // a notice that goes leaves the focus where it was
 }
 
-function notice({ code, title, advice, act, soft }) {
-  const button = act && el('button', { type: 'button' }, 'Try now');
+function notice({ code, title, advice, act, soft, label = 'Try now' }) {
+  const button = act && el('button', { type: 'button' }, label);
   button?.addEventListener('click', act);
   return el('div', { class: `notice ${soft ? '' : 'bad'}`, 'data-code': code }, el('p', {}, el('b', {}, soft ? title : `${title}.`), ' ', advice), button);
 }
@@ -178,8 +187,8 @@ function say(id, text, tone = '') {
 /* Conversation */
 
 function wireTalk() {
-  agent.addEventListener('reset', () => talk.reset(agent.conversation, agent.session));
-  agent.addEventListener('entry', ({ detail }) => talk.update(agent.conversation, detail));
+  agent.addEventListener('reset', () => { voice.reset(); talk.reset(agent.conversation, agent.session); pipelines.drawEpochs(agent.conversation); });
+  agent.addEventListener('entry', ({ detail }) => { talk.update(agent.conversation, detail); pipelines.drawEpochs(agent.conversation); });
   const field = $('message');
   field.addEventListener('input', () => {
     grow();
@@ -213,6 +222,31 @@ async function send() {
     clearTimeout(waiting);
     field.readOnly = false;
     grow();
+  }
+}
+
+/* Voice and pipelines */
+
+function wireVoice() {
+  voice.addEventListener('held', drawNotices);
+  agent.addEventListener('speech', ({ detail }) => voice.apply(detail));
+  agent.addEventListener('pipeline', ({ detail }) => { pipelines.apply(detail); poll(); });
+  $('stop-talking').addEventListener('click', () => tell(() => agent.interrupt(), 'The agent was told to stop.'));
+  $('say-form').addEventListener('submit', (e) => {
+    e.preventDefault();
+    const field = $('say-text'), text = field.value.trim();
+    if (text) tell(() => agent.say(text), 'Queued behind what is being said.').then((done) => { if (done) field.value = ''; });
+  });
+}
+
+async function tell(ask, done) {
+  try {
+    await ask();
+    say('voice-said', done);
+    return true;
+  } catch (error) {
+    say('voice-said', `Not done: ${error.message}.`, 'bad');
+    return false;
   }
 }
 
@@ -262,6 +296,8 @@ function draw() {
   const gone = [publisher.state !== 'live' && publisher.trouble, agent.trouble].some((t) => t && t.code === 'server-gone'); // as the notices say
   const sure = page.sure && !gone;
   drawLink({ publisher, agent, stats, detail, lastImage: image.last, meId: agent.agentId, serverOk, sure, answered: said });
+  pipelines.draw(detail, agent.state === 'attached');
+  voice.drawFigures();
   setText($('publish-state'), callWords(publisher.state, publisher.kind, publisher.session, sure && detail?.state !== 'ended'));
   const waiting = publisher.state === 'live' && !image.last;
   setText($('view-empty'), waiting ? 'Connected; waiting for the first image…' : 'The first image comes when a camera or screen is live.');
@@ -277,11 +313,11 @@ function wireAgent() {
   let broken = false;
   agent.addEventListener('change', () => {
     if (agent.state === 'waiting') {
-      if (!broken) { page.sure = false; poll(); } // is it the server, or this socket alone?
+      if (!broken) { page.sure = false; voice.reset(); pipelines.lost(); poll(); } // is it the server, or this socket alone?
       broken = true;
     }
     if (agent.state === 'attached' && broken) { broken = false; publisher.check(); publisher.retryNow(); poll(); }
-    $('ask-image').disabled = $('attach-image').disabled = agent.state !== 'attached';
+    for (const id of ['ask-image', 'attach-image', 'stop-talking', 'say']) $(id).disabled = agent.state !== 'attached';
     drawNotices();
     draw();
   });
@@ -322,11 +358,14 @@ Object.defineProperty(window, 'sightline', { value: Object.freeze({
   get superseded() { return image.superseded; },
   get seq() { return agent.conversation.seq; },
   get items() { return structuredClone([...agent.conversation.items.values()]); },
+  get speech() { return structuredClone({ caller: voice.speech.caller, agent: voice.speech.agent, last: voice.speech.last }); },
+  get sound() { return structuredClone({ mic: voice.meters.level('microphone'), voice: voice.meters.level('voice'), stats: publisher.sound ?? null }); },
   get link() { return structuredClone({ stats: page.stats ?? null, session: page.detail }); },
 }) });
 
 wireImages();
 wireTalk();
+wireVoice();
 wirePublisher();
 wireAgent();
 wireCopy();

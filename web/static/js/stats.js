@@ -29,6 +29,32 @@ export function readStats(reports, before) {
   return now;
 }
 
+/**
+ * Reads the sound's part of a getStats() report, both ways. Returns {at, codec, sent: {bytes, packets, bitrate, lost, lossShare}, heard:
+ * {packets, lost, lossShare, jitterMs, bufferMs, energy}, rttMs}; `sent` and `heard` are undefined where nothing goes that way.
+ */
+export function readSound(reports, before) {
+  const all = [...reports];
+  const out = all.find((r) => r.type === 'outbound-rtp' && r.kind === 'audio'), into = all.find((r) => r.type === 'inbound-rtp' && r.kind === 'audio');
+  if (!out && !into) return undefined;
+  const remote = all.find((r) => r.type === 'remote-inbound-rtp' && r.kind === 'audio');
+  const pair = all.find((r) => r.type === 'candidate-pair' && r.nominated && r.state === 'succeeded');
+  const codec = all.find((r) => r.id === (out ?? into).codecId)?.mimeType?.replace(/^audio\//i, '');
+  const now = { at: (out ?? into).timestamp, codec, rttMs: seconds(pair?.currentRoundTripTime) };
+  if (out) {
+    now.sent = { at: out.timestamp, bytes: out.bytesSent ?? 0, packets: out.packetsSent ?? 0, lost: remote?.packetsLost };
+    now.sent.bitrate = rate(now.sent, before?.sent);
+    now.sent.lossShare = loss(now.sent, before?.sent);
+  }
+  if (into) {
+    now.heard = { packets: into.packetsReceived ?? 0, lost: into.packetsLost ?? 0, jitterMs: seconds(into.jitter), energy: into.totalAudioEnergy ?? 0 };
+    now.heard.bufferMs = into.jitterBufferEmittedCount > 0 ? seconds(into.jitterBufferDelay / into.jitterBufferEmittedCount) : undefined;
+    const got = now.heard.packets - (before?.heard?.packets ?? 0), lost = now.heard.lost - (before?.heard?.lost ?? 0);
+    now.heard.lossShare = got + lost > 0 ? Math.min(1, Math.max(0, lost) / (got + lost)) : before?.heard?.lossShare;
+  }
+  return now;
+}
+
 const seconds = (s) => (Number.isFinite(s) ? s * 1000 : undefined);
 
 function rate(now, before) {

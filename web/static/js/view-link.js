@@ -36,7 +36,7 @@ function drawSourceHop({ publisher, detail, sure }, sources) {
     if (publisher.muted) return hop('camera', 'warn', 'muted by the system', figures);
     if (publisher.state === 'asking') return hop('camera', 'wait', 'waiting for your permission', []);
     if (publisher.state === 'live' && seen && ['black', 'stalled'].includes(seen.state)) return hop('camera', 'warn', said(seen, publisher.kind), figures);
-    return hop('camera', publisher.stream ? 'good' : 'wait', publisher.kind === 'screen' ? 'screen on' : 'camera on', figures);
+    return hop('camera', publisher.stream ? 'good' : 'wait', `${publisher.kind} on`, figures);
   }
   if (!sure && publisher.state !== 'failed') return hop('camera', 'off', 'not known', []);
   if (seen && detail?.state !== 'ended') {
@@ -76,14 +76,14 @@ function countdown(retryAt) {
   return left > 0 ? `next try in ${Math.ceil(left / 1000)} s` : 'trying now';
 }
 
-function drawGatewayHop({ agent, detail, serverOk, sure }, sources) {
+function drawGatewayHop({ publisher, agent, detail, serverOk, sure }, sources) {
   if (!serverOk) return hop('gateway', 'bad', 'no answer', [agent.state === 'waiting' ? countdown(agent.retryAt) : '']);
   if (agent.state === 'waiting') return hop('gateway', 'bad', 'console disconnected', [countdown(agent.retryAt)]);
   if (agent.state === 'refused') return hop('gateway', 'bad', 'console refused', []);
   if (!sure) return hop('gateway', 'warn', 'not confirmed', []);
   if (agent.state !== 'attached' || !detail) return hop('gateway', 'wait', 'attaching', []);
   const live = sources.filter((s) => s.state !== 'ended');
-  if (live.length === 0) return hop('gateway', 'off', 'ready, no source', [`entry ${detail.seq ?? 0}`]);
+  if (live.length === 0) return hop('gateway', 'off', publisher.state === 'live' && publisher.kind === 'microphone' ? 'takes your sound, no picture' : 'ready, no source', [`entry ${detail.seq ?? 0}`]);
   const s = live[0];
   hop('gateway', 'good', s.policy === 'idle' ? policyWords(s.policy) : `decodes ${policyWords(s.policy)}`, [`${countText(s.decoded)} decoded`, `${countText(s.delivered)} delivered`, s.lost ? `${s.lost} lost` : '']);
 }

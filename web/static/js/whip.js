@@ -1,6 +1,6 @@
 // Publishing by WHIP (RFC 9725): one peer connection at a time, re-made by itself when it breaks, under the same session id.
 import { Backoff } from './backoff.js';
-import { readStats } from './stats.js';
+import { readSound, readStats } from './stats.js';
 import { markScreen } from './wire.js';
 import { ServerError, connectionTrouble, endedTrouble, insecureTrouble, mediaTrouble, serverTrouble } from './words.js';
 
@@ -12,11 +12,12 @@ const BITRATE = { camera: 1_500_000, screen: 2_500_000 };
 
 /**
  * States: idle, asking (permission), connecting, live, reconnecting, failed. Every change dispatches `change`; `trouble` is what to
- * tell the person, `retryAt` (performance.now() time) when the next try starts.
+ * tell the person, `retryAt` (performance.now() time) when the next try starts. `kind` is camera, screen or microphone (sound alone);
+ * `voice` is the stream in which the agent is heard, null while there is none; `sound` what the browser measured of both directions.
  */
 export class Publisher extends EventTarget {
   #api; #run = 0; #pc = null; #resource = ''; #etag = ''; #everLive = false; #tries = 0;
-  #backoff = new Backoff(); #timers = new Set(); #ended = Promise.resolve(); #stats;
+  #backoff = new Backoff(); #timers = new Set(); #ended = Promise.resolve(); #stats; #hear = false;
 
   constructor(api) {
     super();
@@ -25,9 +26,22 @@ export class Publisher extends EventTarget {
     this.kind = 'camera';
     this.session = '';
     this.stream = null;
+    this.voice = null;
+    this.sound = undefined;
     this.muted = false;
     this.trouble = null;
     this.retryAt = 0;
+  }
+
+  /** The microphone's track while it is sent, else null. */
+  get microphone() {
+    return this.stream?.getAudioTracks()[0] ?? null;
+  }
+
+  /** Switches the microphone off and on again within the call; silence is sent meanwhile. */
+  muteMicrophone(off) {
+    if (this.microphone) this.microphone.enabled = !off;
+    this.dispatchEvent(new Event('change'));
   }
 
   get active() {
@@ -39,11 +53,12 @@ export class Publisher extends EventTarget {
     return this.#ended;
   }
 
-  /** Asks for the picture and publishes it; resolves when the first attempt is under way or has failed. */
-  async start({ session, kind = 'camera', microphone = false }) {
+  /** Asks for picture or sound and publishes it; resolves when the first attempt is under way or has failed. `hear`: take the agent's voice. */
+  async start({ session, kind = 'camera', microphone = false, hear = false }) {
     await this.stop();
     const run = ++this.#run;
     Object.assign(this, { session, kind });
+    this.#hear = hear;
     this.#everLive = false;
     this.#tries = 0;
     this.#backoff.reset();
@@ -58,7 +73,7 @@ export class Publisher extends EventTarget {
     }
     if (run !== this.#run) return stopTracks(stream);
     this.stream = stream;
-    this.#watch(stream.getVideoTracks()[0], run);
+    this.#watch(stream, run);
     await this.#connect(run);
   }
 
@@ -78,8 +93,9 @@ export class Publisher extends EventTarget {
     if (!this.#pc) return undefined;
     const pc = this.#pc, report = await pc.getStats();
     if (pc !== this.#pc) return undefined;
+    this.sound = readSound(report.values(), this.sound);
     this.#stats = readStats(report.values(), this.#stats);
-    return this.#stats;
+    return this.#stats ?? (this.sound && { codec: this.sound.codec, rttMs: this.sound.rttMs, bitrate: this.sound.sent?.bitrate, lossShare: this.sound.sent?.lossShare });
   }
 
   /** Tries again now in place of waiting. */
@@ -112,7 +128,9 @@ export class Publisher extends EventTarget {
     this.#set('failed', trouble);
   }
 
-  #watch(track, run) {
+  #watch(stream, run) {
+    const [track] = this.kind === 'microphone' ? stream.getAudioTracks() : stream.getVideoTracks();
+    for (const t of stream.getAudioTracks()) t.addEventListener('ended', () => { if (run === this.#run) this.dispatchEvent(new Event('change')); });
     track.addEventListener('ended', () => { if (run === this.#run) this.#fail(endedTrouble(this.kind)); });
     const note = () => { if (run === this.#run) { this.muted = track.muted; this.dispatchEvent(new Event('change')); } };
     track.addEventListener('mute', note);
@@ -135,11 +153,16 @@ export class Publisher extends EventTarget {
 
   async #offer(run) {
     const pc = this.#pc = new RTCPeerConnection({ bundlePolicy: 'max-bundle' });
-    this.#stats = undefined;
+    this.#stats = this.sound = undefined;
     const late = [];
+    pc.addEventListener('track', (e) => {
+      if (pc !== this.#pc || e.track.kind !== 'audio') return;
+      this.voice = new MediaStream([e.track]);
+      this.dispatchEvent(new Event('change'));
+    });
     pc.addEventListener('icecandidate', (e) => { if (e.candidate?.candidate) this.#trickle(pc, e.candidate, late); });
     pc.addEventListener('connectionstatechange', () => { if (pc === this.#pc && run === this.#run) this.#moved(pc, run); });
-    await addTracks(pc, this.stream, this.kind);
+    await addTracks(pc, this.stream, this.kind, this.#hear);
     await pc.setLocalDescription(await pc.createOffer());
     await gathered(pc, GATHER_MS);
     if (run !== this.#run || pc !== this.#pc) return;
@@ -216,7 +239,8 @@ export class Publisher extends EventTarget {
     for (const t of this.#timers) clearTimeout(t);
     this.#timers.clear();
     const pc = this.#pc, resource = this.#resource;
-    this.#pc = null;
+    this.#pc = this.voice = null;
+    this.sound = undefined;
     this.#resource = this.#etag = '';
     this.retryAt = 0;
     if (resource) this.#delete(resource);
@@ -235,17 +259,20 @@ export class Publisher extends EventTarget {
   }
 }
 
+// The agent's voice from the loudspeaker must not come back as the caller's.
+const SPEECH = { echoCancellation: true, noiseSuppression: true, autoGainControl: true };
+
 async function openMedia(kind, microphone) {
-  const video = { width: { ideal: 1280 }, height: { ideal: 720 }, frameRate: { ideal: 30 } };
-  if (kind !== 'screen') return navigator.mediaDevices.getUserMedia({ video, audio: microphone });
-  const stream = await navigator.mediaDevices.getDisplayMedia({ video: { frameRate: { ideal: 15 } } });
-  if (microphone) {
-    try {
-      for (const t of (await navigator.mediaDevices.getUserMedia({ audio: true })).getAudioTracks()) stream.addTrack(t);
-    } catch (error) {
-      stopTracks(stream);
-      throw error;
-    }
+  const devices = navigator.mediaDevices, audio = microphone ? SPEECH : false;
+  if (kind === 'microphone') return devices.getUserMedia({ audio: SPEECH });
+  if (kind === 'camera') return devices.getUserMedia({ video: { width: { ideal: 1280 }, height: { ideal: 720 }, frameRate: { ideal: 30 } }, audio });
+  const stream = await devices.getDisplayMedia({ video: { frameRate: { ideal: 15 } } });
+  if (!microphone) return stream;
+  try {
+    for (const t of (await devices.getUserMedia({ audio })).getAudioTracks()) stream.addTrack(t);
+  } catch (error) {
+    stopTracks(stream);
+    throw error;
   }
   return stream;
 }
@@ -254,14 +281,18 @@ function stopTracks(stream) {
   for (const t of stream?.getTracks() ?? []) t.stop();
 }
 
+async function addTracks(pc, stream, kind, hear) {
+  for (const video of stream.getVideoTracks()) await addVideo(pc, video, stream, kind);
+  const sound = stream.getAudioTracks();
+  for (const t of sound) pc.addTransceiver(t, { direction: hear ? 'sendrecv' : 'sendonly', streams: [stream] });
+  if (hear && sound.length === 0) pc.addTransceiver('audio', { direction: 'recvonly' });
+}
+
 // An agent looks at single pictures: sharpness matters more than smooth motion, so the size is kept when bandwidth is short.
-async function addTracks(pc, stream, kind) {
-  const [video] = stream.getVideoTracks();
+async function addVideo(pc, video, stream, kind) {
   if ('contentHint' in video) video.contentHint = 'detail';
-  const sending = { direction: 'sendonly', streams: [stream] };
-  const transceiver = pc.addTransceiver(video, { ...sending, sendEncodings: [{ maxBitrate: BITRATE[kind] }] });
+  const transceiver = pc.addTransceiver(video, { direction: 'sendonly', streams: [stream], sendEncodings: [{ maxBitrate: BITRATE[kind] }] });
   preferVP8(transceiver);
-  for (const t of stream.getAudioTracks()) pc.addTransceiver(t, sending);
   try {
     const parameters = transceiver.sender.getParameters();
     parameters.degradationPreference = 'maintain-resolution';

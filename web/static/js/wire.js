@@ -19,9 +19,9 @@ export function decodeBinary(buffer) {
   return { header, payload: new Uint8Array(buffer, 4 + length) };
 }
 
-/** What this console asks to be sent: entries, and images of every source at `fps` in the seeds' default encoding. */
+/** What this console asks to be sent: entries, who speaks and what, and images of every source at `fps` in the seeds' default encoding. */
 export function wantOf(fps) {
-  return { context: true, images: [{ source: '*', fps, ...IMAGE_OPTIONS }] };
+  return { context: true, transcripts: true, images: [{ source: '*', fps, ...IMAGE_OPTIONS }] };
 }
 
 export const IMAGE_OPTIONS = Object.freeze({ width: 1024, height: 1024, fit: 'stretch', quality: 75 });

@@ -3,8 +3,9 @@
 /** A trouble to show: `title` is what happened, `advice` what to do, `retry` whether starting again may help. */
 const trouble = (code, title, advice, retry = true) => ({ code, title, advice, retry });
 
-/** Why getUserMedia or getDisplayMedia failed. `kind` is camera or screen. */
+/** Why getUserMedia or getDisplayMedia failed. `kind` is camera, screen or microphone. */
 export function mediaTrouble(error, kind) {
+  if (kind === 'microphone') return microphoneTrouble(error);
   const screen = kind === 'screen';
   switch (error?.name) {
     case 'NotAllowedError':
@@ -29,6 +30,33 @@ export function mediaTrouble(error, kind) {
   }
 }
 
+function microphoneTrouble(error) {
+  switch (error?.name) {
+    case 'NotAllowedError':
+    case 'SecurityError':
+      return trouble('denied', 'The browser may not use the microphone', 'Allow the microphone for this site (the icon beside the address), check the system’s privacy settings, then press Start microphone.');
+    case 'NotFoundError':
+    case 'DevicesNotFoundError':
+      return trouble('no-microphone', 'No microphone was found', 'Plug one in, then press Start microphone. Without one you can type: the agent answers all the same.');
+    case 'NotReadableError':
+    case 'TrackStartError':
+      return trouble('in-use', 'The microphone is in use or does not answer', 'Close other programs that use it or plug it in again, then press Start microphone.');
+    case 'OverconstrainedError':
+      return trouble('unfit', 'The microphone cannot give usable sound', 'Try another microphone.');
+    case 'AbortError':
+      return trouble('aborted', 'The browser gave up on the microphone', 'Press Start microphone to try again.');
+    case 'TypeError':
+      return trouble('unsupported', 'This browser cannot open a microphone here', 'Use a current Chromium or Firefox.', false);
+    default:
+      return trouble('media', 'The microphone could not be started', `${error?.message || error?.name || 'The browser gave no reason'}.`);
+  }
+}
+
+/** The browser did not let the agent's voice begin to play. */
+export function autoplayTrouble() {
+  return { code: 'autoplay', soft: true, title: 'The browser holds the agent’s voice back.', advice: 'It plays sound only after you have pressed something on the page.', label: 'Play the voice' };
+}
+
 /** The page is on an origin where browsers hide the camera. */
 export function insecureTrouble(location) {
   const local = `http://localhost${location.port ? `:${location.port}` : ''}/`;
@@ -37,6 +65,7 @@ export function insecureTrouble(location) {
 
 /** The picture's track ended by itself. */
 export function endedTrouble(kind) {
+  if (kind === 'microphone') return trouble('unplugged', 'The microphone went away', 'It was unplugged, switched off, or its permission was taken back. Plug it in and press Start microphone again to go on in the same session.');
   return kind === 'screen'
     ? trouble('screen-ended', 'Screen sharing was stopped', 'The call has ended. Press Share screen again or Start camera to go on in the same session.')
     : trouble('unplugged', 'The camera went away', 'It was unplugged, switched off, or its permission was taken back. Plug it in and press Start camera again to go on in the same session.');
@@ -129,12 +158,13 @@ export function callWords(state, kind, session, sure) {
 
 /** What stands in the place of the own picture: {text, press, after}, `press` being the button to press or empty. `again` is false before the first call. */
 export function stageWords({ state, kind, trouble, again }) {
-  const press = kind === 'screen' ? 'Share screen again' : 'Start camera again';
+  const press = { screen: 'Share screen again', microphone: 'Start microphone again' }[kind] ?? 'Start camera again';
   if (state === 'asking') return { text: `Waiting for your permission to use the ${kind}.`, press: '' };
   if (state === 'failed') {
-    const lead = { unplugged: 'The camera went away.', 'screen-ended': 'Screen sharing was stopped.' }[trouble?.code] ?? '';
+    const lead = { unplugged: `The ${kind} went away.`, 'screen-ended': 'Screen sharing was stopped.' }[trouble?.code] ?? '';
     return { text: `${lead} Nothing is sent now.`.trim(), press: trouble?.retry === false ? '' : press };
   }
+  if (kind === 'microphone' && state !== 'idle') return { text: 'Only sound is sent: there is no picture.', press: '' };
   if (again) return { text: 'Stopped: nothing is sent now.', press: '' };
   return { text: 'Nothing is sent yet.', press: 'Start camera', after: ': the browser asks first.' };
 }
