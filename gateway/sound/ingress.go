@@ -56,8 +56,8 @@ type Ingress struct {
 
 	// touched only by Run
 	voices  []*voice
-	length  int // ticks decoded and not given yet, the same in every voice
-	sound   int // ticks of packets since the last shortening
+	length  int       // ticks decoded and not given yet, the same in every voice
+	sound   int       // ticks of packets since the last shortening
 	last    time.Time // of the newest frame
 	lastSet bool      // the next frame's time keeps close to it
 }

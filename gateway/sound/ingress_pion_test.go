@@ -108,7 +108,7 @@ func TestIngressFromAPionPublisher(t *testing.T) {
 	var (
 		mu       sync.Mutex
 		pcm      []int16
-		first    time.Time // when the first frame was given
+		came     []time.Time // of each frame
 		held     []time.Duration
 		events   []heard
 		listener = NewListener(model, TurnPolicy{})
@@ -117,10 +117,7 @@ func TestIngressFromAPionPublisher(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := time.Now()
-		if pcm == nil {
-			first = now
-		}
-		pcm, held = append(pcm, frame...), append(held, now.Sub(at))
+		pcm, came, held = append(pcm, frame...), append(came, at), append(held, now.Sub(at))
 		for _, e := range listener.Hear(frame, at) {
 			events = append(events, heard{e, now})
 		}
@@ -155,12 +152,15 @@ func TestIngressFromAPionPublisher(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	want, have := envelope(clip, ListenerRate), envelope(pcm, ListenerRate)
-	least, most := 10000, -10000
-	shift := int(start.Sub(first).Milliseconds()) // the clip's beginning in what came out, had it taken no time
+	least, most := time.Hour, -time.Hour
+	first := slices.IndexFunc(came, func(at time.Time) bool { return at.After(start) })
 	for i, phrase := range jfkPhrases {
 		middle := int((phrase[0] + phrase[1]) / 2 / time.Millisecond)
-		lag, like := lagOf(want, have[max(shift, 0):], middle, 600, 250)
-		least, most = min(least, lag), max(most, lag)
+		lag, like := lagOf(want, have[first*20:], middle, 600, 250)
+		// The millisecond that sounds like the phrase's middle, and when it is said to have come in.
+		place := first*20 + middle + lag
+		late := came[place/20].Add(time.Duration(place%20) * time.Millisecond).Sub(start.Add(time.Duration(middle) * time.Millisecond))
+		least, most = min(least, late), max(most, late)
 		if like < 0.8 {
 			t.Errorf("phrase %d is %.2f alike", i, like)
 		}
@@ -172,9 +172,10 @@ func TestIngressFromAPionPublisher(t *testing.T) {
 			t.Errorf("the phrase at %v was not found: %+v", phrase[0], events)
 		}
 	}
-	t.Logf("the sound comes %d to %d ms later", least, most)
-	if most-least >= 20 {
-		t.Errorf("the sound comes %d to %d ms later: it should stay with the clock within 20 ms", least, most)
+	// Held longer or shorter, as the network (and this machine) is: the times that go with the sound stay true.
+	t.Logf("the sound is said to come in %v to %v after it was sent", least, most)
+	if most-least >= 20*time.Millisecond || least < -5*time.Millisecond || most > 40*time.Millisecond {
+		t.Errorf("the sound is said to come in %v to %v after it was sent", least, most)
 	}
 	if len(events) == 0 || !events[len(events)-1].Final {
 		t.Errorf("the last turn did not end: %+v", events)
