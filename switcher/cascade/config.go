@@ -53,7 +53,7 @@ type Timeouts struct {
 	NextText   time.Duration // between two pieces of its answer, 10 s
 	FirstSound time.Duration // until a voice gives sound, 8 s
 	NextSound  time.Duration // between two pieces of its sound, 5 s
-	Tool       time.Duration // until a tool has answered, 30 s; the session may have a shorter deadline
+	Tool       time.Duration // until a tool has answered, 45 s: the session has a deadline of its own before that
 	Look       time.Duration // until the images of a turn are there, 700 ms
 }
 
@@ -118,7 +118,7 @@ func (c Config) withDefaults() Config {
 	set(&t.NextText, 10*time.Second)
 	set(&t.FirstSound, 8*time.Second)
 	set(&t.NextSound, 5*time.Second)
-	set(&t.Tool, 30*time.Second)
+	set(&t.Tool, 45*time.Second)
 	set(&t.Look, 700*time.Millisecond)
 	set(&c.Retry.Attempts, 2)
 	set(&c.Retry.Backoff, 200*time.Millisecond)
