@@ -91,11 +91,17 @@ type run struct {
 	turns  map[string]*turn      // not over
 	over   map[string]bool       // ids of those that are
 	utters map[string]*utterance // of the caller, that wait for their transcript
-	again  map[string]int        // by item: how often a commit that did not come about took the words back
+	again  map[string]takenBack  // by item: words that were taken back for a commit that did not come about
 	told   map[string]bool       // tool results it was given, by session's call id
 	alias  map[string]string     // session's call id → its own, where they differ
 	doomed *LegError             // it died while its commit was being written
 	ended  bool                  // its Run has returned
+}
+
+// takenBack is an utterance that was ended though its transcript may come.
+type takenBack struct {
+	times int
+	at    time.Time
 }
 
 // finished is the outcome of a switch, for a repeated request.

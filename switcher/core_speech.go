@@ -300,13 +300,16 @@ func (c *core) callerSpeech(r *run, o CallerSpeechOut) {
 func (c *core) utteranceOf(r *run, item string, at time.Time) *utterance {
 	u := r.utters[item]
 	if u == nil {
-		at = c.startOf(r, at)
-		u = &utterance{run: r, item: item, as: item, at: at}
-		if n := r.again[item]; n > 0 {
-			u.as = item[:min(len(item), 60)] + "-" + string(rune('a'+min(n, 25)))
+		back, again := r.again[item]
+		if again {
+			at = back.at
+		}
+		u = &utterance{run: r, item: item, as: item, at: c.startOf(r, at)}
+		if again {
+			u.as = item[:min(len(item), 60)] + "-" + string(rune('a'+min(back.times, 25)))
 		}
 		r.utters[item] = u
-		c.recordCaller(u, recorder.Event{Kind: recorder.SpeechStarted, At: at})
+		c.recordCaller(u, recorder.Event{Kind: recorder.SpeechStarted, At: u.at})
 	}
 	return u
 }

@@ -141,7 +141,7 @@ func (c *core) open(ch *change) {
 // prepare starts a leg for the change.
 func (c *core) prepare(ch *change) {
 	c.last++
-	r := &run{pipe: ch.target, epoch: c.last, state: runNew, reason: ch.why, begun: c.now, turns: map[string]*turn{}, over: map[string]bool{}, told: map[string]bool{}, again: map[string]int{}, utters: map[string]*utterance{}, alias: map[string]string{}}
+	r := &run{pipe: ch.target, epoch: c.last, state: runNew, reason: ch.why, begun: c.now, turns: map[string]*turn{}, over: map[string]bool{}, told: map[string]bool{}, again: map[string]takenBack{}, utters: map[string]*utterance{}, alias: map[string]string{}}
 	c.runs[r.epoch] = r
 	ch.run = r
 	c.move(r, onPrepare)
@@ -284,7 +284,7 @@ func (c *core) unheard(u *utterance, replay bool) {
 		c.record(recorder.Event{Kind: recorder.Partial, Who: recorder.Caller, Epoch: u.run.epoch, Leg: u.run.Name, Item: u.as})
 	}
 	c.record(recorder.Event{Kind: recorder.TranscriptFailed, Who: recorder.Caller, Epoch: u.run.epoch, Leg: u.run.Name, Item: u.as})
-	u.run.again[u.item]++
+	u.run.again[u.item] = takenBack{u.run.again[u.item].times + 1, u.at}
 	delete(u.run.utters, u.item)
 }
 

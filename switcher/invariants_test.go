@@ -178,6 +178,23 @@ func (s *swarm) floorless(from time.Time) bool {
 	return !empty.IsZero() && from.After(empty.Add(-10*time.Second))
 }
 
+// early: somebody spoke before the first transcript since the session began. The recorder puts what is late after something that
+// it has written itself since it began; what is older than all of that has no place but the end.
+func (s *swarm) early(start time.Time) bool {
+	began := time.Time{}
+	for i := 1; i < len(s.troubls); i += 2 {
+		if !s.troubls[i].After(start) {
+			began = s.troubls[i]
+		}
+	}
+	for _, e := range s.entries() {
+		if strings.HasPrefix(e.OpID, "rec:u") && e.At.After(began) {
+			return start.Before(e.At.Time)
+		}
+	}
+	return true
+}
+
 // checkUsers: what the caller said is there once, whole, in the order of speech.
 func (s *swarm) checkUsers() {
 	var got []string
@@ -191,7 +208,7 @@ func (s *swarm) checkUsers() {
 	all := slices.Clone(s.spoken)
 	s.mu.Unlock()
 	for _, u := range all {
-		across[u.n] = s.disturbed(u.start, u.end)
+		across[u.n] = s.disturbed(u.start, u.end) || s.early(u.start)
 	}
 	last := 0
 	seen := map[int]int{}

@@ -333,7 +333,7 @@ func (s *swarm) again(crash bool) {
 	s.mu.Unlock()
 }
 
-// TestSwarm runs schedules; SIGHTLINE_SWARM says how many, SIGHTLINE_SWARM_SEED which one alone.
+// TestSwarm runs schedules; SIGHTLINE_SWARM says how many, SIGHTLINE_SWARM_FROM from which seed.
 func TestSwarm(t *testing.T) {
 	first, n := uint64(1), 600
 	if testing.Short() {
@@ -342,9 +342,8 @@ func TestSwarm(t *testing.T) {
 	if v := os.Getenv("SIGHTLINE_SWARM"); v != "" {
 		n, _ = strconv.Atoi(v)
 	}
-	if v := os.Getenv("SIGHTLINE_SWARM_SEED"); v != "" {
+	if v := os.Getenv("SIGHTLINE_SWARM_FROM"); v != "" {
 		first, _ = strconv.ParseUint(v, 10, 64)
-		n = 1
 	}
 	var next sync.Mutex
 	at := first
