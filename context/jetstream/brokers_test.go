@@ -19,7 +19,7 @@ import (
 
 // brokers is a cluster of three nats-servers, in this process or one process each.
 type brokers struct {
-	t       *testing.T
+	t       testing.TB
 	configs []string
 	urls    []string
 	servers []*server.Server // nil where it is down, or a process
@@ -30,7 +30,7 @@ type brokers struct {
 const brokerConfig = "SIGHTLINE_TEST_BROKER"
 
 // newBrokers writes the configurations of three servers, tagged as they should be.
-func newBrokers(t *testing.T, tag string) *brokers {
+func newBrokers(t testing.TB, tag string) *brokers {
 	t.Helper()
 	dir := t.TempDir()
 	b := &brokers{t: t, servers: make([]*server.Server, 3), procs: make([]*exec.Cmd, 3)}
@@ -63,7 +63,7 @@ cluster { name: test, listen: 127.0.0.1:%d, routes: [%s] }
 }
 
 // freePorts gives ports that nobody listened on a moment ago.
-func freePorts(t *testing.T, n int) (ports []int) {
+func freePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -164,7 +164,7 @@ func inProcess(t *testing.T) *brokers {
 }
 
 // processes is three servers in processes of their own.
-func processes(t *testing.T) *brokers {
+func processes(t testing.TB) *brokers {
 	b := newBrokers(t, syncTag)
 	for i := range 3 {
 		b.spawn(i)
@@ -181,7 +181,7 @@ func (b *brokers) open() *Store {
 	return openCluster(b.t, b.config())
 }
 
-func openCluster(t *testing.T, cfg Config) *Store {
+func openCluster(t testing.TB, cfg Config) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), cfg)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // writers append to some sessions of a cluster from this process, one entry after the other, and note what was acknowledged.
 type writers struct {
-	t     *testing.T
+	t     testing.TB
 	store *Store
 	stop  chan struct{}
 	done  sync.WaitGroup

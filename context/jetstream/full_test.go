@@ -132,7 +132,7 @@ func testDiskFull(t *testing.T, mount string, guard int64, free func(string) (in
 	}
 }
 
-func until(t *testing.T, atMost time.Duration, what string, ok func() bool) {
+func until(t testing.TB, atMost time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(atMost); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

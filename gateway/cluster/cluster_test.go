@@ -24,7 +24,7 @@ import (
 const lease = 1200 * time.Millisecond
 
 // startServer is a NATS server with JetStream, alone.
-func startServer(t *testing.T) string {
+func startServer(t testing.TB) string {
 	t.Helper()
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, SyncAlways: true, MaxPayload: 4 << 20,
@@ -44,7 +44,7 @@ func startServer(t *testing.T) string {
 }
 
 // startNode runs a node until the test ends or stop is called.
-func startNode(t *testing.T, url, id string) (n *Node, stop func()) {
+func startNode(t testing.TB, url, id string) (n *Node, stop func()) {
 	t.Helper()
 	store, err := jetstream.Open(t.Context(), jetstream.Config{
 		External: jetstream.External{URL: url, Replicas: 1, Lease: lease}, UnsafeSync: true, MaxStoreBytes: 64 << 20, Partitions: 1,
@@ -74,7 +74,7 @@ func startNode(t *testing.T, url, id string) (n *Node, stop func()) {
 	return n, stop
 }
 
-func until(t *testing.T, what string, ok func() bool) {
+func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -27,7 +27,7 @@ const (
 // Bounds of a stream.
 const (
 	window      = 1 << 20 // bytes on their way or unread
-	chunk       = 64 << 10
+	chunk       = 128 << 10
 	creditEvery = window / 8
 	dialTimeout = 3 * time.Second
 	aliveEvery  = 5 * time.Second
