@@ -2,10 +2,14 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
 
 	"sightline/switcher/cascade"
 )
@@ -17,14 +21,14 @@ const (
 
 	readTimeout = 10 * time.Second // an image of 640×480 takes about 0.25 s
 	mostTable   = 4 << 20          // bytes of tesseract's answer
-	leastSure   = 50               // percent, of a word that counts: textures are read as words of less
+	leastSure   = 60               // percent, of a word that counts: textures are read as words of less
 )
 
 // ReaderConfig of tesseract.
 type ReaderConfig struct {
 	Program  string // "" = tesseract
 	Language string // "" = eng
-	Most     int    // processes at once, 0 = 2; more wait
+	Most     int    // images at once, two processes each, 0 = 2; more wait
 }
 
 // Reader reads text in images with tesseract.
@@ -56,12 +60,34 @@ func (r *Reader) Read(ctx context.Context, image []byte) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	// --psm 11, sparse text: signs and labels are no pages. A camera says nothing of its dots per inch.
-	table, err := run(ctx, readTimeout, mostTable, image, r.cfg.Program, "stdin", "stdout", "-l", r.cfg.Language, "--psm", "11", "--dpi", "150", "tsv")
-	if err != nil {
+	// One way to part black from white reads dark text, the other what is light on dark or unevenly lit; most images need one.
+	var tables [2][]byte
+	var errs [2]error
+	var both sync.WaitGroup
+	for i, method := range []string{"0", "1"} {
+		both.Go(func() {
+			// --psm 11, sparse text: signs and labels are no pages. A camera says nothing of its dots per inch.
+			tables[i], errs[i] = run(ctx, readTimeout, mostTable, image, r.cfg.Program, "stdin", "stdout", "-l", r.cfg.Language,
+				"--psm", "11", "--dpi", "150", "-c", "thresholding_method="+method, "tsv")
+		})
+	}
+	both.Wait()
+	if err := cmp.Or(errs[0], errs[1]); err != nil {
 		return "", err
 	}
-	return readTable(string(table)), nil
+	return merge(readTable(string(tables[0])), readTable(string(tables[1]))), nil
+}
+
+// merge adds the lines of b that have a word which a has not.
+func merge(a, b string) string {
+	known := strings.Fields(strings.ToLower(a))
+	lines := strings.Split(a, "\n")
+	for line := range strings.SplitSeq(b, "\n") {
+		if slices.ContainsFunc(strings.Fields(strings.ToLower(line)), func(w string) bool { return !slices.Contains(known, w) }) && len(a)+len(line) < MaxRead {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Trim(strings.Join(lines, "\n"), "\n")
 }
 
 // readTable takes the words that tesseract is sure of out of its table: level, page, block, paragraph, line, word, left, top,
@@ -76,7 +102,7 @@ func readTable(table string) string {
 		}
 		sure, err := strconv.ParseFloat(f[10], 64)
 		word := strings.TrimSpace(f[11])
-		if err != nil || sure < leastSure || word == "" || b.Len()+len(word) >= MaxRead {
+		if err != nil || sure < leastSure || !strings.ContainsFunc(word, isAlnum) || b.Len()+len(word) >= MaxRead {
 			continue
 		}
 		switch at := strings.Join(f[1:5], " "); {
@@ -92,3 +118,5 @@ func readTable(table string) string {
 	}
 	return strings.ToValidUTF8(b.String(), "")
 }
+
+func isAlnum(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -24,8 +24,8 @@ const (
 	// the caller has finished, the text is already there. Shorter pauses occur inside words.
 	pauseFrames = "30"
 	slotWait    = 10 * time.Second // for another utterance to end, when as many run as may
-	stall       = 5 * time.Second  // a process that takes no sound, or does not end, for so long hangs
-	longestLine = 16 << 10         // bytes
+	stall       = 5 * time.Second
+	longestLine = 16 << 10 // bytes
 )
 
 // RecognizerConfig of pocketsphinx. The zero value is general American English.
@@ -37,7 +37,7 @@ type RecognizerConfig struct {
 	Phrases []string
 	Warm    int           // loaded processes that wait for a caller to speak, about 100 MB each; 0 = DefaultWarm, below 0 none
 	Most    int           // utterances at once, 0 = DefaultMost; more wait for 10 s
-	Stall   time.Duration // 0 = 5 s; a process that takes no sound, or does not end, for so long is killed
+	Stall   time.Duration // 0 = 5 s; a process that owes something and sleeps for so long is killed; one that works, after six times that
 	Log     *slog.Logger  // nil = none
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -127,7 +128,6 @@ func (u *utterance) recognise(ctx context.Context, partial func(string)) (string
 	defer p.end()
 	defer context.AfterFunc(ctx, func() {
 		p.kill()
-		_ = p.in.SetWriteDeadline(time.Now())
 		_ = p.out.SetReadDeadline(time.Now())
 	})()
 	var text string
@@ -157,9 +157,8 @@ func (u *utterance) feed(ctx context.Context, p *process) error {
 		u.pending = nil
 		u.mu.Unlock()
 		if len(sound) > 0 {
-			_ = p.in.SetWriteDeadline(time.Now().Add(u.r.cfg.Stall + time.Duration(len(sound))*time.Second/(2*recognizerRate)))
-			if _, err := p.in.Write(sound); err != nil {
-				return u.broken(ctx, p, err)
+			if err := u.give(ctx, p, sound); err != nil {
+				return err
 			}
 			continue
 		}
@@ -176,41 +175,55 @@ func (u *utterance) feed(ctx context.Context, p *process) error {
 	}
 }
 
-// broken says why sound could not be written.
-func (u *utterance) broken(ctx context.Context, p *process, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+// give writes sound. The process may be slow, as at its start; it may not hang.
+func (u *utterance) give(ctx context.Context, p *process, sound []byte) error {
+	w := newWatch(p, u.r.cfg.Stall, time.Now())
+	for {
+		_ = p.in.SetWriteDeadline(time.Now().Add(w.every()))
+		if ctx.Err() != nil { // after the deadline has been set, so that the end of ctx is not missed
+			return ctx.Err()
+		}
+		n, err := p.in.Write(sound)
+		sound = sound[n:]
+		now := time.Now()
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			p.kill() // it reads no more; most likely it is dead
+			<-p.done
+			return died(u.r.cfg.Program, p)
+		case n > 0:
+			w = newWatch(p, u.r.cfg.Stall, now)
+		case w.hangs(now):
+			return u.hung()
+		}
 	}
-	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
-		return u.hung()
-	}
-	p.kill() // it reads no more; most likely it is dead
-	<-p.done
-	return died(u.r.cfg.Program, p)
-}
-
-func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
 }
 
 func (u *utterance) hung() error {
 	return &cascade.EngineError{Code: "timeout", Message: u.r.cfg.Program + " hung and was killed", Retryable: true}
 }
 
+// wait is for the process to finish by itself.
 func (u *utterance) wait(ctx context.Context, p *process) error {
-	late := time.NewTimer(u.r.cfg.Stall)
-	defer late.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-late.C:
-		return u.hung()
-	case <-p.done:
-		if p.err != nil {
-			return died(u.r.cfg.Program, p)
+	w := newWatch(p, u.r.cfg.Stall, time.Now())
+	look := time.NewTicker(w.every())
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.done:
+			if p.err != nil {
+				return died(u.r.cfg.Program, p)
+			}
+			return nil
+		case now := <-look.C:
+			if w.hangs(now) {
+				return u.hung()
+			}
 		}
-		return nil
 	}
 }
 

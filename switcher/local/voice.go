@@ -53,7 +53,8 @@ func (v *Voice) Name() string { return "flite-" + v.cfg.Voice }
 // Rate is the Hz of the PCM16 mono that it makes.
 func (v *Voice) Rate() int { return voiceRate }
 
-// Speak gives the sound of a text by pieces of at most 100 ms. A text with nothing to pronounce gives none. While a piece is
+// Speak gives the sound of a text by pieces of at most 100 ms. A text with nothing to pronounce gives
+// 20 ms of silence. While a piece is
 // being played the next sentence is made.
 func (v *Voice) Speak(ctx context.Context, text string, yield func(pcm []int16) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -67,7 +68,14 @@ func (v *Voice) Speak(ctx context.Context, text string, yield func(pcm []int16) 
 	go func() {
 		defer close(finished)
 		defer close(sounds)
-		for _, piece := range speakable(text) {
+		pieces := speakable(text)
+		if len(pieces) == 0 { // ":-)" is no failure of the voice
+			select {
+			case sounds <- made{pcm: make([]int16, margin)}:
+			case <-ctx.Done():
+			}
+		}
+		for _, piece := range pieces {
 			pcm, err := v.make(ctx, piece)
 			select {
 			case sounds <- made{pcm, err}:

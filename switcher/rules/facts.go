@@ -52,7 +52,7 @@ func readFacts(items chatctx.Items) facts {
 // learn takes what one message tells. bare: digits with few other words are an order number; digits alone always are.
 func (f *facts) learn(words []string, bare bool) (order, name, note bool) {
 	number, rest := longestNumber(words)
-	if len(number) >= 3 && (has(words, "order", "number", "orders") || bare && rest <= 3 || rest == 0) {
+	if len(number) >= 3 && (has(words, "order", "number", "orders", "look up", "lookup") || bare && rest <= 3 || rest == 0) {
 		f.order, order = number, true
 	}
 	if n := nameIn(words); n != "" {

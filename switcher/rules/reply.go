@@ -59,6 +59,9 @@ func answer(turn Turn, h history) Reply {
 	if narrow {
 		return Reply{Text: said.answer(turn, h)}
 	}
+	if sorry := withoutTool(words); sorry != "" {
+		return Reply{Text: sorry}
+	}
 	// A recogniser mishears; what comes near a sentence that is understood is taken for it.
 	if meant, ok := nearest(words); ok {
 		words = split(meant)
@@ -71,9 +74,6 @@ func answer(turn Turn, h history) Reply {
 		if rule, _ := lookUp(words); rule != nil {
 			return Reply{Text: rule.answer(turn, h)}
 		}
-	}
-	if sorry := withoutTool(words); sorry != "" {
-		return Reply{Text: sorry}
 	}
 	if said != nil {
 		return Reply{Text: said.answer(turn, h)}

@@ -45,8 +45,11 @@ func wants(words []string) wish {
 func wantsOne(words []string) (w wish) {
 	w.order = has(words, "order", "orders", "parcel") && !has(words, "what was", "one was") &&
 		has(words, "look up", "look", "lookup", "find", "check", "track", "status", "where is", "where s", "what about", "how is")
+	if number, _ := longestNumber(words); len(number) >= 3 && has(words, "look up", "lookup", "check") {
+		w.order = true // the word itself may have been misheard
+	}
 	w.again = w.order && has(words, "again", "once more")
-	w.read = has(words, "read", "sign say", "sign saying", "sign says", "what does it say", "written", "the sign", "the label") && !has(words, "have you read")
+	w.read = has(words, "read", "sign say", "sign saying", "sign says", "line say", "what does this say", "what does it say", "written", "the sign", "the label") && !has(words, "have you read")
 	w.time = has(words, "what time", "the time", "what day", "which day")
 	if has(words, "switch", "change", "go", "move", "which to", "witch to", "back to", "switched") {
 		w.target = targetIn(words)
