@@ -197,11 +197,11 @@ func TestListenerHearsNoSpeechInOtherSounds(t *testing.T) {
 		tone[i] = math.Sin(2 * math.Pi * 440 * float64(i) / vad.Rate)
 	}
 	for name, pcm := range map[string][]int16{
-		"silence":    silence(8 * time.Second),
-		"soft noise": noise(8*time.Second, -50),
-		"loud noise": noise(8*time.Second, -20),
-		"music":      music(8*time.Second, -20),
-		"clicks":     clicks(8 * time.Second),
+		"silence":    silence(5 * time.Second),
+		"soft noise": noise(5*time.Second, -50),
+		"loud noise": noise(5*time.Second, -20),
+		"music":      music(5*time.Second, -20),
+		"clicks":     clicks(5 * time.Second),
 		"a tone":     scaled(tone, -15),
 		"noise that comes and goes": append(append(append(silence(2*time.Second), noise(3*time.Second, -25)...),
 			silence(2*time.Second)...), noise(3*time.Second, -25)...),
