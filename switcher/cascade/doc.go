@@ -5,7 +5,9 @@
 // The caller's speech goes to a recogniser from where the session's detector says that it began, out of a ring of sound that is kept
 // for that. Its final text, or what was typed, goes to a model with the conversation, what can be seen and the tools; the model's
 // sentences go to a voice, each as soon as it is complete, so that sound begins before the model is done. Calls run at the same
-// time, once for the same arguments in a turn; their results go to the model, which answers again, a bounded number of times.
+// time, once for the same arguments in a turn; their results go to the model, which answers again, a bounded number of times. What
+// is said before the calls and what is said after their results are two turns in the eyes of the session, so that the conversation
+// holds each where it was said.
 //
 //   - The caller goes on before anything of the answer could be noticed: the answer is withdrawn, and one answer is made to both
 //     parts. Calls that were made are not made again. When what came was a noise, the first part is answered alone.

@@ -2,8 +2,8 @@ package cascade
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -215,8 +215,8 @@ func (r *run) withdraw() {
 }
 
 func (r *run) interrupted(in switcher.InterruptedIn) {
-	if r.turn != nil && r.turn.id == in.Item {
-		r.turn.heard = &in
+	if r.turn != nil && r.turn.owns(in.Item) {
+		r.turn.heard[in.Item] = in
 		r.turn.cancel(errInterrupted)
 		return
 	}
@@ -250,22 +250,26 @@ func (r *run) understood(e heard) {
 }
 
 // maxSaid bounds the answers that the log may not hold yet.
-const maxSaid = 4
+const maxSaid = 8
 
 func (r *run) turnOver(t *turn) {
 	r.turn = nil
-	if t.withdrawn() && !errors.Is(context.Cause(t.ctx), errInterrupted) {
+	if t.withdrawn() && len(t.heard) == 0 {
+		t.ask.items = slices.DeleteFunc(t.ask.items, func(item chatctx.Item) bool { // nobody noticed it
+			m, ok := item.(*chatctx.Message)
+			return ok && m.Role == chatctx.RoleAssistant
+		})
 		r.next = t.ask.with(r.next)
 		return
 	}
-	s := said{t.id, t.text.String()}
-	if t.heard != nil {
-		s.text = t.heard.Text
+	for _, p := range t.all() {
+		s := said{p.id, p.text.String()}
+		if in, cut := t.heard[p.id]; cut {
+			s.text = in.Text
+		}
+		r.said = append(r.said, s)
 	}
-	r.said = append(r.said, s)
-	if len(r.said) > maxSaid {
-		r.said = r.said[1:]
-	}
+	r.said = r.said[max(0, len(r.said)-maxSaid):]
 }
 
 // answerNext begins the next turn when there is something to answer and nobody speaks.
@@ -275,7 +279,8 @@ func (r *run) answerNext() {
 	if !r.floor || r.turn != nil || !wanted || !quiet && !r.next.now {
 		return
 	}
-	t := &turn{id: r.newID("a"), ask: r.next, out: r.out}
+	t := &turn{ask: r.next, out: r.out, heard: map[string]switcher.InterruptedIn{}}
+	t.begin(r.newID("a"))
 	r.next = ask{}
 	if len(t.ask.items) > 0 {
 		t.ask.apology = "" // there is something better to say

@@ -12,15 +12,18 @@ import (
 
 // speak says the phrases of a turn one after the other, until there are no more.
 func (r *run) speak(t *turn) {
-	for phrase := range t.phrases {
-		if t.ctx.Err() != nil || t.mute {
+	for p := range t.phrases {
+		say := unmarked(p.text)
+		switch {
+		case t.ctx.Err() != nil:
+			continue
+		case p.end:
+			r.done(p.part, switcher.TurnCompleted)
+			continue
+		case t.mute || say == "":
 			continue
 		}
-		say := unmarked(phrase)
-		if say == "" {
-			continue
-		}
-		if err := r.speakPhrase(t, phrase, say); err != nil && t.ctx.Err() == nil {
+		if err := r.speakPhrase(t, p, say); err != nil && t.ctx.Err() == nil {
 			// A phrase that broke off is lost; the next one may go well, on another engine. That no engine works ends the speaking.
 			t.mute = !broke(err)
 		}
@@ -28,11 +31,11 @@ func (r *run) speak(t *turn) {
 }
 
 // speakPhrase has one phrase said; its text is put out with its sound, as it was written.
-func (r *run) speakPhrase(t *turn, phrase, say string) error {
+func (r *run) speakPhrase(t *turn, of phrase, say string) error {
 	return r.try(t.ctx, r.tts, func(ctx context.Context, i int) (bool, error) {
 		voice := r.cfg.Voices[i]
 		w := newWatch(ctx, r.cfg.Timeouts.FirstSound)
-		p := &phraseSound{t: t, ctx: ctx, rate: voice.Rate(), words: newWords(phrase, r.pace)}
+		p := &phraseSound{t: t, part: of.part, ctx: ctx, rate: voice.Rate(), words: newWords(of.text, r.pace)}
 		err := voice.Speak(w, say, func(samples []int16) error {
 			w.hold()
 			defer w.next(r.cfg.Timeouts.NextSound)
@@ -55,6 +58,7 @@ func (r *run) speakPhrase(t *turn, phrase, say string) error {
 // are held back until it is known that they are the last, since the last piece has to carry what is left of the words.
 type phraseSound struct {
 	t       *turn
+	part    *part
 	ctx     context.Context
 	rate    int
 	words   *words
@@ -95,7 +99,7 @@ func (p *phraseSound) out(n int, last bool) error {
 		return errWithdrawn
 	}
 	p.used = true
-	p.t.opened.Store(true)
+	p.part.opened.Store(true)
 	p.sent += n
 	text := p.words.until(length(p.sent, p.rate))
 	if last {
@@ -103,7 +107,7 @@ func (p *phraseSound) out(n int, last bool) error {
 	}
 	piece := p.held[:n:n]
 	p.held = p.held[n:]
-	return p.t.emit(p.ctx, switcher.SoundOut{Item: p.t.id, Rate: p.rate, PCM: piece, Text: text})
+	return p.t.emit(p.ctx, switcher.SoundOut{Item: p.part.id, Rate: p.rate, PCM: piece, Text: text})
 }
 
 // words spreads the words of a phrase over its sound, by how many letters this voice says in a second.

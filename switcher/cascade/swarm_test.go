@@ -204,12 +204,13 @@ func (r *rig) openTurn() (open string) {
 // checkContract goes through all outputs.
 func (r *rig) checkContract() {
 	r.t.Helper()
-	open, over, finals, calls := "", map[string]bool{}, map[string]bool{}, map[string]bool{}
+	open, over, finals, calls := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	sounding := ""
 	goOn := func(id string) {
-		if over[id] || open != "" && open != id || !chatctx.ValidID(id) {
-			r.t.Errorf("output of turn %q while %q is open (over: %t)", id, open, over[id])
+		if over[id] || !chatctx.ValidID(id) {
+			r.t.Errorf("output of turn %q after its end", id)
 		}
-		open = id
+		open[id] = true
 	}
 	for _, s := range r.all() {
 		switch o := s.o.(type) {
@@ -220,15 +221,24 @@ func (r *rig) checkContract() {
 			if len(o.PCM) == 0 {
 				r.t.Error("an empty piece of sound")
 			}
+			if sounding != o.Item && open[sounding] {
+				r.t.Errorf("%q sounds before %q has ended", o.Item, sounding)
+			}
+			sounding = o.Item
 		case switcher.ToolCallOut:
-			goOn(o.Item)
+			if o.Item != "" {
+				goOn(o.Item)
+			}
 			if calls[o.CallID] {
 				r.t.Errorf("call %q twice", o.CallID)
 			}
 			calls[o.CallID] = true
 		case switcher.TurnDoneOut:
-			goOn(o.Item)
-			open, over[o.Item] = "", true
+			if !open[o.Item] {
+				r.t.Errorf("turn %q ends twice, or never began", o.Item)
+			}
+			delete(open, o.Item)
+			over[o.Item] = true
 		case switcher.TranscriptOut:
 			if finals[o.Item] || strings.Contains(o.Text, "late") {
 				r.t.Errorf("transcript %+v after its end", o)
@@ -236,7 +246,7 @@ func (r *rig) checkContract() {
 			finals[o.Item] = o.Final
 		}
 	}
-	if open != "" {
-		r.t.Errorf("turn %q has no end", open)
+	if len(open) > 0 {
+		r.t.Errorf("turns %v have no end", open)
 	}
 }

@@ -188,6 +188,7 @@ func (r *run) callTools(ctx context.Context, t *turn, calls []Call) error {
 		}
 		pending = append(pending, p)
 	}
+	r.parted(ctx, t)
 	var waited []*toolCall
 	for _, p := range pending {
 		if p.real != nil {
@@ -226,8 +227,11 @@ func (r *run) callTool(ctx context.Context, t *turn, c Call) (pendingCall, error
 	t.ask.calls.made++
 	t.ask.calls.same[k] = p.id
 	p.real = r.tools.open(p.id, c.Name)
-	t.opened.Store(true)
-	return p, t.emit(ctx, switcher.ToolCallOut{CallID: p.id, Name: c.Name, Arguments: c.Arguments, Item: t.id})
+	call := switcher.ToolCallOut{CallID: p.id, Name: c.Name, Arguments: c.Arguments}
+	if t.part.opened.Load() {
+		call.Item = t.part.id
+	}
+	return p, t.emit(ctx, call)
 }
 
 // callID is the model's id of a call where it can be one here, else one of ours: servers without ids, and with the same for

@@ -42,9 +42,9 @@ func TestParallelCalls(t *testing.T) {
 		if out, ok := b.requests()[1].Items[5].(*chatctx.FunctionCallOutput); !ok || !out.IsError {
 			t.Error("the model does not read that the tool failed")
 		}
-		r.want("text", r.text(), "Let me look Both are here.")
-		r.want("sound", r.spoken(), "Let me look Both are here.")
-		r.want("end", r.statuses(), "completed")
+		r.want("text", r.text(), "Let me lookBoth are here.")
+		r.want("sound", r.spoken(), "Let me lookBoth are here.")
+		r.want("end", r.statuses(), "completed completed") // a turn before the calls, one after their results
 		r.end()
 	})
 }

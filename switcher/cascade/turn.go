@@ -3,7 +3,7 @@ package cascade
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,21 +21,82 @@ var (
 
 // turn is one answer being made. Its goroutine owns it until turnOver.
 type turn struct {
-	id     string
 	ask    ask
 	said   []said // answers before it that the log may not hold
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	out    switcher.Emit
-	claim  atomic.Int32 // silent, heardOf or taken
-	opened atomic.Bool  // something of it was put out
-	heard  *switcher.InterruptedIn
+	claim  atomic.Int32                      // silent, heardOf or taken
+	heard  map[string]switcher.InterruptedIn // by part; of the goroutine of Run
 
 	text    strings.Builder // all of it so far
 	split   splitter
 	apart   bool        // what comes next is a paragraph of its own
-	phrases chan string // nil: nobody speaks
+	part    *part       // the one that goes on
+	phrases chan phrase // nil: nobody speaks
 	mute    bool        // no voice works; the speaking goroutine's, read after its end
+
+	mu    sync.Mutex
+	parts []*part
+}
+
+// part is what is said between two rounds of tools, a turn of its own in the eyes of the session: so the conversation holds it where
+// it was said, before the calls or after their results.
+type part struct {
+	id     string
+	text   strings.Builder
+	opened atomic.Bool // something of it was put out
+	closed atomic.Bool // its TurnDoneOut was put out
+}
+
+// phrase is a piece of a part for the voice, or its end.
+type phrase struct {
+	part *part
+	text string
+	end  bool
+}
+
+// begin opens the next part.
+func (t *turn) begin(id string) {
+	p := &part{id: id}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.parts = append(t.parts, p)
+	t.part, t.apart = p, false
+}
+
+func (t *turn) all() []*part {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.parts)
+}
+
+// owns: the id is of one of the turn's parts.
+func (t *turn) owns(id string) bool {
+	return slices.ContainsFunc(t.all(), func(p *part) bool { return p.id == id })
+}
+
+// done closes a part that was opened.
+func (r *run) done(p *part, status string) {
+	if p.opened.Load() && p.closed.CompareAndSwap(false, true) {
+		_ = r.out(r.ctx, switcher.TurnDoneOut{Item: p.id, Status: status})
+	}
+}
+
+// parted ends a part that says something, before the results of tools come: its sound goes on meanwhile.
+func (r *run) parted(ctx context.Context, t *turn) {
+	switch {
+	case !t.part.opened.Load():
+		return
+	case t.phrases == nil:
+		r.done(t.part, switcher.TurnCompleted)
+	default:
+		select {
+		case t.phrases <- phrase{part: t.part, end: true}:
+		case <-ctx.Done():
+		}
+	}
+	t.begin(r.newID("a"))
 }
 
 // A turn is silent until the caller can notice it; then it is heardOf. Of a silent turn the caller's going on makes a taken one,
@@ -72,7 +133,7 @@ func (r *run) answer(t *turn) {
 	defer t.cancel(nil)
 	var speaking sync.WaitGroup
 	if r.speaks {
-		t.phrases = make(chan string, maxPhrases)
+		t.phrases = make(chan phrase, maxPhrases)
 		speaking.Go(func() { r.speak(t) })
 	}
 	status := r.think(t.ctx, t)
@@ -83,10 +144,11 @@ func (r *run) answer(t *turn) {
 	if t.ctx.Err() != nil {
 		status = switcher.TurnCancelled
 	} else if t.mute && r.cfg.Phrases.NoVoice != "" {
-		_ = t.emit(t.ctx, switcher.TextOut{Item: t.id, Delta: t.gap() + r.cfg.Phrases.NoVoice})
+		t.part.opened.Store(true)
+		_ = t.emit(t.ctx, switcher.TextOut{Item: t.part.id, Delta: t.gap() + r.cfg.Phrases.NoVoice})
 	}
-	if t.opened.Load() {
-		_ = r.out(r.ctx, switcher.TurnDoneOut{Item: t.id, Status: status})
+	for _, p := range t.all() {
+		r.done(p, status)
 	}
 	if t.withdrawn() {
 		r.notice("turn_merged", "the caller went on before the answer")
@@ -117,7 +179,7 @@ func (r *run) think(ctx context.Context, t *turn) (status string) {
 			return switcher.TurnFailed
 		}
 		if text := t.text.String()[before:]; strings.TrimSpace(text) != "" && len(calls) > 0 {
-			t.ask.items = append(t.ask.items, &chatctx.Message{ID: fmt.Sprintf("%s-%d", t.id, round), Role: chatctx.RoleAssistant, Content: chatctx.TextContent(strings.TrimSpace(text))})
+			t.ask.items = append(t.ask.items, &chatctx.Message{ID: t.part.id, Role: chatctx.RoleAssistant, Content: chatctx.TextContent(strings.TrimSpace(text))})
 		}
 		if len(calls) > 0 && last {
 			r.notice("rounds_limit", "the model asks for tools after %d rounds", r.cfg.MaxRounds)
@@ -169,7 +231,7 @@ func (r *run) askModel(ctx context.Context, t *turn, req Request) (calls []Call,
 
 // gap parts what is said next from what was said before.
 func (t *turn) gap() string {
-	text := t.text.String()
+	text := t.part.text.String()
 	if text == "" || unicode.IsSpace(rune(text[len(text)-1])) {
 		return ""
 	}
@@ -179,7 +241,7 @@ func (t *turn) gap() string {
 // say puts text out and gives what is complete of it to the voice.
 func (t *turn) say(ctx context.Context, text string) error {
 	text = strings.ToValidUTF8(text, "")
-	if t.text.Len() == 0 || t.apart {
+	if t.part.text.Len() == 0 || t.apart {
 		text = strings.TrimLeftFunc(text, unicode.IsSpace)
 	}
 	if text == "" {
@@ -191,9 +253,10 @@ func (t *turn) say(ctx context.Context, text string) error {
 	if t.phrases == nil && !t.noticed() {
 		return errWithdrawn
 	}
-	t.opened.Store(true)
+	t.part.opened.Store(true)
 	t.text.WriteString(text)
-	if err := t.emit(ctx, switcher.TextOut{Item: t.id, Delta: text}); err != nil {
+	t.part.text.WriteString(text)
+	if err := t.emit(ctx, switcher.TextOut{Item: t.part.id, Delta: text}); err != nil {
 		return err
 	}
 	return t.give(ctx, t.split.push(text)...)
@@ -214,7 +277,7 @@ func (t *turn) give(ctx context.Context, phrases ...string) error {
 	}
 	for _, p := range phrases {
 		select {
-		case t.phrases <- p:
+		case t.phrases <- phrase{part: t.part, text: p}:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

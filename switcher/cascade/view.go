@@ -102,7 +102,7 @@ func (t *turn) has(item chatctx.Item, known, taken map[string]bool) bool {
 	case *chatctx.FunctionCallOutput:
 		return known["output "+it.CallID]
 	case *chatctx.Message:
-		if len(it.Content) == 0 || it.Role == chatctx.RoleAssistant && is(it.ID, t.id) { // a place that waits for its words; this turn
+		if len(it.Content) == 0 || it.Role == chatctx.RoleAssistant && t.owns(it.ID) { // a place that waits for its words; this turn
 			return true
 		}
 		return slices.ContainsFunc(t.ask.items, func(own chatctx.Item) bool { return t.same(it, own, taken) })
