@@ -26,7 +26,7 @@
 //
 // The clock of the ingress: each sample is given a delay after the fastest way that a packet took in the last two seconds.
 // The delay is 10 ms more than packets were late in the last four, between 30 and 80 ms. Where sound came later still, it is
-// given later, and the delay is taken back: quiet packets are left out, and in speech up to 10 ms out of 50 are faded over
+// given later, and the delay is taken back: quiet packets are left out, and in speech up to 10 ms out of 40 are faded over
 // into what follows. A pause in the timestamps is silence of that length. Of what is lost, the packet behind it repairs one,
 // up to 100 ms are made up by the decoder, the rest is silence.
 package sound

@@ -12,7 +12,7 @@ const (
 	quiet       = -50           // dBFS; below it a packet may go as a whole
 	shortLeast  = 120           // ticks, 2.5 ms: the shortest stretch that is taken out of a voice: a period of 400 Hz
 	shortMost   = 480           // ticks, 10 ms: the longest: a period of 100 Hz
-	soundBefore = 2 * opusFrame // of what is heard at least between two such stretches: at most a fifth goes
+	soundBefore = 2 * opusFrame // of what is heard at least between two such stretches: at most a quarter goes
 	blockFrames = 10            // frames that are allocated together
 )
 
