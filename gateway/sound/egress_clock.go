@@ -139,12 +139,16 @@ func (p *playout) prepare(now time.Time) (bool, error) {
 	late := now.Sub(p.slot)
 	rate, n, ok := p.take(late >= grace)
 	if !ok {
-		if p.last != nil && !p.last.ended && late < grace {
-			p.dry = true
-			return false, nil
+		speaking := p.last
+		if p.queue.n > 0 { // less than a packet
+			speaking = p.queue.pieces[0].turn
 		}
-		if p.last != nil && !p.last.ended {
-			p.last.dried = true
+		if speaking != nil && !speaking.ended {
+			if late < grace {
+				p.dry = true
+				return false, nil
+			}
+			speaking.dried = true
 		}
 		p.hush()
 		return false, nil

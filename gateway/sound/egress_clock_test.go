@@ -231,6 +231,22 @@ func TestUnderrunIsCountedOnceItGoesOn(t *testing.T) {
 	}
 }
 
+// The end of a sound that nobody tells to be one is heard a little later, at the start of a spurt too.
+func TestLessThanAPacketIsHeard(t *testing.T) {
+	s := newStage(t)
+	s.play(turnOf(1, "a"), 16000, tone(440, 16000, 5*ms))
+	s.wait(100*ms, nil)
+	if len(s.packets) == 0 || s.packets[0].at.Sub(s.begun) != cushion+grace || s.p.stats.Played != 5*ms {
+		t.Errorf("%d packets, %+v", len(s.packets), s.p.stats)
+	}
+	s.p.end(turnOf(1, "a"))
+	s.wait(100*ms, nil)
+	if r := s.heard(); len(r) != 2 || !r[1].Done || s.p.stats.Underruns != 0 {
+		t.Errorf("%+v, %+v", r, s.p.stats)
+	}
+	s.listen()
+}
+
 func TestLateClockCatchesUpByThreePacketsAtMost(t *testing.T) {
 	s := newStage(t)
 	s.play(turnOf(1, "a"), 16000, tone(440, 16000, 2*time.Second))

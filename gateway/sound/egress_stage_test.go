@@ -51,9 +51,16 @@ func (s *stage) write(p *rtp.Packet) error {
 func (s *stage) wait(d time.Duration, lateness func() time.Duration) {
 	s.t.Helper()
 	end := s.now.Add(d)
-	for {
+	for idle := 0; ; idle++ {
+		sent := len(s.packets)
 		s.step()
 		next := s.p.wake()
+		if len(s.packets) > sent || next.After(s.now) {
+			idle = 0
+		}
+		if idle > 2 {
+			s.t.Fatal("the clock wakes for nothing again and again")
+		}
 		if next.IsZero() || next.After(end) {
 			s.now = end
 			return

@@ -124,6 +124,11 @@ func (p *playout) end(id switcher.TurnID) {
 // stop ends every turn and says what was heard of each. What was being heard fades out in one more packet, which does
 // not count as heard.
 func (p *playout) stop() []switcher.HeardTurn {
+	unheard := p.queue.length
+	if p.pending {
+		unheard += p.owns
+	}
+	p.stats.StoppedTime += unheard.duration()
 	p.fadeOut()
 	heard := make([]switcher.HeardTurn, 0, len(p.turns))
 	for _, t := range p.turns {
@@ -133,7 +138,6 @@ func (p *playout) stop() []switcher.HeardTurn {
 		p.forget(t.id)
 		p.reports = slices.DeleteFunc(p.reports, func(r *report) bool { return r.TurnID == t.id })
 	}
-	p.stats.StoppedTime += p.queue.length.duration()
 	clear(p.turns)
 	p.turns = p.turns[:0]
 	p.queue.clear()
