@@ -7,8 +7,9 @@ import (
 
 // pendingList is what a relayed agent has said and got no answer to, oldest first.
 type pendingList struct {
-	mu   sync.Mutex
-	list []pendingMessage
+	mu    sync.Mutex
+	list  []pendingMessage
+	bytes int
 }
 
 type pendingMessage struct {
@@ -19,9 +20,15 @@ type pendingMessage struct {
 func (p *pendingList) add(m pendingMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.list = append(p.list, m); len(p.list) > relayPending {
-		p.list = slices.Delete(p.list, 0, 1)
+	p.list, p.bytes = append(p.list, m), p.bytes+len(m.message.data)
+	for len(p.list) > relayPending || p.bytes > relayPendingBytes {
+		p.dropLocked(0)
 	}
+}
+
+func (p *pendingList) dropLocked(i int) {
+	p.bytes -= len(p.list[i].message.data)
+	p.list = slices.Delete(p.list, i, i+1)
 }
 
 func (p *pendingList) answered(opID, requestID string) {
@@ -31,8 +38,14 @@ func (p *pendingList) answered(opID, requestID string) {
 		return opID != "" && m.opID == opID || requestID != "" && m.requestID == requestID
 	})
 	if i >= 0 {
-		p.list = slices.Delete(p.list, i, i+1)
+		p.dropLocked(i)
 	}
+}
+
+func (p *pendingList) has(opID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return opID != "" && slices.ContainsFunc(p.list, func(m pendingMessage) bool { return m.opID == opID })
 }
 
 func (p *pendingList) empty() bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -18,9 +19,11 @@ import (
 
 // Bounds of a relay.
 const (
-	relayQueue    = 16               // messages of the client on their way to the session's node
-	relayPending  = 256              // messages without an answer, sent again when the session moves; beyond it the oldest is not
-	relayPatience = 90 * time.Second // for a session whose node is gone to be served again
+	relayQueue        = 16  // messages of the client on their way to the session's node
+	relayPending      = 256 // messages without an answer, sent again when the session moves; beyond it the oldest are not
+	relayPendingBytes = 8 << 20
+	relayStanding     = 64
+	relayPatience     = 90 * time.Second // for a session whose node is gone to be served again
 )
 
 // relay is an agent socket of a session that lives on another node. It passes messages on as they are. When that node goes away it
@@ -36,12 +39,19 @@ type relay struct {
 
 	// What follows belongs to whichever of the two pumps the comment names, and to serve while none runs.
 	hello    map[string]json.RawMessage // up: the first message, with what has changed since
-	tools    []byte                     // up: the last tools.set
+	standing map[string]standing        // up: what holds until it is said anew, such as tools
+	repeated map[string]bool            // down: op_ids of those that were said again, whose answers the client has had
 	logID    string                     // down
 	seq      uint64                     // down: of the last entry, or what the welcome began after
 	welcomed bool                       // down
 	bye      []byte                     // down: held back until the close tells what it means
 	pending  pendingList
+}
+
+// standing is a message that another node has to be told, too: tools.set, and leg.register of each name.
+type standing struct {
+	opID string
+	data []byte
 }
 
 type relayed struct {
@@ -51,7 +61,10 @@ type relayed struct {
 
 // relay answers GET /v1/agent of a session elsewhere.
 func (n *nodes) relay(w http.ResponseWriter, r *http.Request, id string) {
-	l := &relay{nodes: n, id: id, header: http.Header{}, query: r.URL.RawQuery, from: make(chan relayed, relayQueue)}
+	l := &relay{
+		nodes: n, id: id, header: http.Header{}, query: r.URL.RawQuery, from: make(chan relayed, relayQueue),
+		standing: map[string]standing{}, repeated: map[string]bool{},
+	}
 	for _, name := range []string{"Origin", "Authorization", "Cookie", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Traceparent"} {
 		if v := r.Header.Values(name); len(v) > 0 {
 			l.header[name] = v
@@ -218,18 +231,21 @@ func (l *relay) note(m relayed) {
 	}
 	var t wire.Type
 	_ = json.Unmarshal(fields["type"], &t)
-	switch {
-	case l.hello == nil:
+	if l.hello == nil {
 		l.hello = fields
 		return
-	case t == wire.TypeWant:
-		if want, ok := fields["want"]; ok {
-			l.hello["want"] = want
-		}
-	case t == "tools.set":
-		l.tools = m.data
 	}
-	if opID, requestID := idsOf(m.data); opID != "" || requestID != "" {
+	if want, ok := fields["want"]; ok && t == wire.TypeWant {
+		l.hello["want"] = want
+	}
+	opID, requestID := idsOf(m.data)
+	switch {
+	case t == wire.TypeToolsSet:
+		l.standing["tools"] = standing{opID, m.data}
+	case t == wire.TypeLegRegister && len(l.standing) < relayStanding:
+		l.standing["leg "+string(fields["name"])] = standing{opID, m.data}
+	}
+	if opID != "" || requestID != "" {
 		l.pending.add(pendingMessage{opID, requestID, m})
 	}
 }
@@ -282,6 +298,10 @@ func (l *relay) hear(data []byte) (pass bool, err error) {
 		}
 		l.seq = m.Seq
 	case wire.TypeAck, wire.TypeError:
+		if l.repeated[m.OpID] {
+			delete(l.repeated, m.OpID)
+			return false, nil
+		}
 		l.pending.answered(m.OpID, m.RequestID)
 	case wire.TypeBye:
 		l.bye = data
@@ -399,8 +419,14 @@ func (l *relay) repeat(up *websocket.Conn) error {
 		return err
 	}
 	messages := []relayed{{websocket.TextMessage, hello}}
-	if l.tools != nil {
-		messages = append(messages, relayed{websocket.TextMessage, l.tools})
+	clear(l.repeated)
+	for _, name := range slices.Sorted(maps.Keys(l.standing)) {
+		if m := l.standing[name]; !l.pending.has(m.opID) {
+			messages = append(messages, relayed{websocket.TextMessage, m.data})
+			if m.opID != "" {
+				l.repeated[m.opID] = true
+			}
+		}
 	}
 	for _, m := range append(messages, l.pending.all()...) {
 		_ = up.SetWriteDeadline(time.Now().Add(writeTimeout))
