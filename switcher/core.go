@@ -338,6 +338,9 @@ func (c *core) legs() []LegInfo {
 	return out
 }
 
+// unknownRate is the Hz at which sound is kept for a leg of which nothing is known yet.
+const unknownRate = 16000
+
 // rates are the Hz that legs want or may want soon.
 func (c *core) rates() []int {
 	if c.active == nil && c.change == nil && c.lost == nil {
@@ -348,6 +351,9 @@ func (c *core) rates() []int {
 		if p.Can.InRate > 0 {
 			rates = append(rates, p.Can.InRate)
 		}
+	}
+	if len(rates) == 0 && c.lost != nil {
+		rates = append(rates, cmp.Or(c.lost.rate, unknownRate))
 	}
 	slices.Sort(rates)
 	return slices.Compact(rates)

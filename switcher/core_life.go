@@ -19,6 +19,7 @@ type lost struct {
 	tries    int
 	fatal    bool // name's last death is one that another try does not help
 	lastName string
+	rate     int // Hz at which the caller's sound is kept, when no pipeline is known that wants any
 }
 
 func (c *core) begin(e evBegin) {
@@ -175,7 +176,7 @@ func (c *core) lose(r *run, err *LegError) {
 	for _, t := range r.sortedTurns() {
 		c.turnMade(t, TurnFailed)
 	}
-	c.lost = &lost{why: "failover", name: r.Name, kind: r.Kind, fatal: !err.Retryable, lastName: r.Name}
+	c.lost = &lost{why: "failover", name: r.Name, kind: r.Kind, fatal: !err.Retryable, lastName: r.Name, rate: r.Can.InRate}
 	if c.failover.Phrase != "" {
 		c.in(duePhrase, "", c.failover.PhraseAfter)
 	}

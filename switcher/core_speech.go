@@ -397,14 +397,13 @@ func (c *core) entry(e chatctx.Entry) {
 		c.answeredByOthers(o)
 		return
 	}
-	if m, ok := e.Item.(*chatctx.Message); ok && m.Role == chatctx.RoleUser {
-		c.spoke = true
-	}
 	if c.active == nil || e.Seq <= c.active.seen || ownEntry(e) || isSwitch(e.Item) {
 		return
 	}
 	m, ok := e.Item.(*chatctx.Message)
-	c.give(c.active, ItemIn{Seq: e.Seq, Item: e.Item, Respond: ok && m.Role == chatctx.RoleUser})
+	typed := ok && m.Role == chatctx.RoleUser
+	c.spoke = c.spoke || typed
+	c.give(c.active, ItemIn{Seq: e.Seq, Item: e.Item, Respond: typed})
 }
 
 // ownEntry: the session, a leg, or what the caller said to it caused the entry. What the session said itself is none: no leg

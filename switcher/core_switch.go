@@ -249,6 +249,9 @@ func (c *core) atBoundary(ch *change) bool {
 		}
 		return true
 	}
+	if !c.active.Can.OwnTurns && len(c.starts) > 0 { // what the caller said waits for its transcript
+		return false
+	}
 	return !c.callerTurn && len(c.order) == 0 && len(c.says) == 0 && len(c.active.turns) == 0 && c.active.pending() == 0
 }
 

@@ -157,7 +157,7 @@ func swarmRun(t *testing.T, seed uint64, steps []swarmStep) []string {
 			return p
 		}
 		s.testCall = &testCall{t: t}
-		s.testCall = newCall(t, s.flaky, func(c *testCall, cfg *Config) {
+		newCall(t, s.flaky, func(c *testCall, cfg *Config) {
 			s.testCall = c
 			cfg.Pipelines = []Pipeline{pipe("local", Cascade), pipe("cloud", Cascade), pipe("rt", Realtime)}
 			cfg.First = "cascade"
