@@ -115,15 +115,23 @@ func TestAnAnswerThatFailsIsTriedOnceMore(t *testing.T) {
 func TestAnswersThatNeverCome(t *testing.T) {
 	for name, a := range map[string]faketest.Answer{"not begun": {Silent: true}, "not ended": {Hang: true}, "stuck in speech": {Text: "Well", Hang: true}} {
 		t.Run(name, func(t *testing.T) {
-			with(t, setup{script: faketest.Script{Answer: texts(a)}}, func(r *rig) {
+			with(t, setup{script: faketest.Script{Answer: texts(a), IgnoresCancel: true}}, func(r *rig) {
 				r.floor(true)
 				r.until("a failure", func() bool { return r.noticed("answer_failed") == 1 })
 				if took := time.Since(r.start); took < 30*time.Second || took > 32*time.Second {
 					t.Errorf("after %v", took)
 				}
+				before := len(all[switcher.SoundOut](r))
+				for _, c := range sent[*dialect.ResponseCancel](r) {
+					r.p.Send(fmt.Sprintf(`{"type":"response.output_audio.delta","response_id":%q,"item_id":"late","delta":"AAAA"}`, c.ResponseID))
+				}
+				r.idle(time.Second)
+				if n := len(all[switcher.SoundOut](r)); n != before {
+					t.Error("an answer that was given up is heard")
+				}
 				r.put(switcher.ItemIn{Item: user("q", "hello?"), Respond: true})
 				if name != "not begun" {
-					return // the provider does cancel, so the next one is no second silence
+					r.until("another failure", func() bool { return r.noticed(realtime.NoticeAnswerFailed) == 2 })
 				}
 				if e := r.death(); e.Code != "connect" || !e.Retryable {
 					t.Errorf("%+v", e)
@@ -147,7 +155,7 @@ func TestAProviderThatReadsSlowlyCostsSoundNotTheCall(t *testing.T) {
 
 // TestASessionThatIsBehindHoldsTheProvider: what waits is bounded, the caller is heard all the same, and nothing is lost.
 func TestASessionThatIsBehindHoldsTheProvider(t *testing.T) {
-	with(t, setup{script: faketest.Script{Answer: texts(faketest.Answer{Text: "A very long story", Sound: 10 * time.Minute})}}, func(r *rig) {
+	with(t, setup{script: faketest.Script{Answer: texts(faketest.Answer{Text: "A very long story", Sound: 7 * time.Minute})}}, func(r *rig) {
 		r.ready()
 		gate := make(chan struct{})
 		r.mu.Lock()
@@ -158,9 +166,12 @@ func TestASessionThatIsBehindHoldsTheProvider(t *testing.T) {
 		heard := r.p.Heard()
 		r.sound(make([]int16, dialect.Rate))
 		r.until("the caller's sound", func() bool { return r.p.Heard() >= heard+900*time.Millisecond })
+		if made := r.p.Said(); made > 5*time.Minute { // four with us, the rest in the provider's own queue
+			t.Errorf("%v of sound was taken while nobody takes it from us", made)
+		}
 		close(gate)
 		r.done(1)
-		if _, sound := r.said(all[switcher.TurnDoneOut](r)[0].Item); sound != 10*time.Minute {
+		if _, sound := r.said(all[switcher.TurnDoneOut](r)[0].Item); sound != 7*time.Minute {
 			t.Errorf("%v of sound", sound)
 		}
 	})
@@ -214,6 +225,19 @@ func TestG13StoppedAtAnyTime(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestG13StoppedAgainstAServerThatHangs: one that does not even answer a close.
+func TestG13StoppedAgainstAServerThatHangs(t *testing.T) {
+	with(t, setup{script: faketest.Script{SlowRead: time.Hour}}, func(r *rig) {
+		r.idle(5 * time.Second)
+		r.stop()
+		begun := time.Now()
+		r.until("the end", r.over)
+		if took := time.Since(begun); took > 2*time.Second || r.err != nil {
+			t.Errorf("%v after %v", r.err, took)
+		}
+	})
 }
 
 func TestG13StoppedWhileConnecting(t *testing.T) {

@@ -51,6 +51,7 @@ func TestNothingIsAnsweredBeforeTheFloor(t *testing.T) {
 	with(t, setup{}, func(r *rig) {
 		r.ready()
 		r.put(switcher.ItemIn{Item: user("t1", "typed"), Respond: true})
+		spoken := time.Now()
 		r.speak(time.Second)
 		r.idle(5 * time.Second)
 		if n := len(sent[*dialect.ResponseCreate](r)); n != 0 || r.p.Heard() != 0 || len(r.outs) != 1 {
@@ -58,6 +59,9 @@ func TestNothingIsAnsweredBeforeTheFloor(t *testing.T) {
 		}
 		r.put(switcher.FloorIn{})
 		r.done(2) // what was typed, and what was said, which the provider had not heard yet
+		if at := all[switcher.CallerSpeechOut](r)[0].At; at.Sub(spoken).Abs() > 400*time.Millisecond {
+			t.Errorf("what was said before the floor is told to have begun %v after it was", at.Sub(spoken))
+		}
 		if se := r.p.Session(); !*se.Audio.Input.TurnDetection.Value.CreateResponse {
 			t.Error("create_response is still off")
 		}
@@ -272,8 +276,12 @@ func TestOlderServersAreUnderstood(t *testing.T) {
 func TestAServerWithIdsOfItsOwn(t *testing.T) {
 	p := realtime.LocalAI()
 	p.Acks, p.Answers = true, realtime.AnswersNever
-	s := setup{script: faketest.Script{OwnIDs: true, CreatedToo: true}, cfg: realtime.Config{Profile: p}, start: switcher.Start{Seed: switcher.Seed{Mode: switcher.SeedItems, Items: history}}}
+	s := setup{script: faketest.Script{OwnIDs: true, CreatedToo: true, SlowRead: 20 * time.Millisecond}, cfg: realtime.Config{Profile: p}, start: switcher.Start{Seed: switcher.Seed{Mode: switcher.SeedItems, Items: history}}}
 	with(t, s, func(r *rig) {
+		r.ready()
+		if n := len(r.p.Items()); n != len(history) {
+			t.Errorf("ready with %d of %d items", n, len(history))
+		}
 		r.floor(false)
 		r.speak(time.Second)
 		r.done(1)

@@ -276,6 +276,15 @@ func TestReport11TranscriptsAfterTheAnswer(t *testing.T) {
 			}
 			return n == 3
 		})
+		settled := len(all[switcher.TranscriptOut](r))
+		for _, o := range all[switcher.TranscriptOut](r) { // some servers say it again
+			r.p.Send(fmt.Sprintf(`{"type":"conversation.item.input_audio_transcription.completed","item_id":%q,"transcript":"again"}`, o.Item))
+			r.p.Send(fmt.Sprintf(`{"type":"conversation.item.input_audio_transcription.delta","item_id":%q,"delta":"again"}`, o.Item))
+		}
+		r.idle(time.Second)
+		if n := len(all[switcher.TranscriptOut](r)); n != settled {
+			t.Errorf("%d transcripts after the last", n-settled)
+		}
 		began := map[string]time.Time{}
 		for _, o := range all[switcher.CallerSpeechOut](r) {
 			if o.Started {

@@ -1,6 +1,7 @@
 package realtime
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ const (
 	silentMost  = 2                      // answers in a row that never came: the connection is dead
 	textRetries = 1                      // of an answer without sound
 	failRetries = 1
+	mostAnswers = 64 // remembered
 )
 
 // gate lets one answer at a time into the conversation.
@@ -54,6 +56,9 @@ func (r *run) answer(id string) *response {
 	}
 	a := r.response.known[id]
 	if a == nil {
+		if len(r.response.known) > mostAnswers { // of a server that ends none
+			maps.DeleteFunc(r.response.known, func(id string, old *response) bool { return id != r.response.active && old.open == 0 })
+		}
 		a = &response{id: id, suppressed: !r.floor, texts: map[string]string{}, arguments: map[string]dialect.ArgumentsDone{}}
 		r.response.known[id] = a
 	}
@@ -106,7 +111,7 @@ func (r *run) answerBegins(resp dialect.Response, now time.Time) {
 		r.send(&dialect.ResponseCancel{EventID: r.id("cancel"), ResponseID: resp.ID})
 		return
 	}
-	g.active, g.asked, g.last, g.busies, g.silent = resp.ID, time.Time{}, now, 0, 0
+	g.active, g.asked, g.last, g.busies = resp.ID, time.Time{}, now, 0
 }
 
 // answerEvent takes the pieces of an answer.
@@ -158,6 +163,7 @@ func (r *run) answerDone(resp dialect.Response, now time.Time) {
 		delete(g.known, a.id)
 		return
 	}
+	g.silent = 0
 	switch resp.Status {
 	case dialect.StatusCancelled:
 		r.closeAll(a, switcher.TurnCancelled)

@@ -69,7 +69,7 @@ func (c *conn) begin(params *dialect.ResponseParams, eventID string) {
 }
 
 func (c *conn) cancel(e *dialect.ResponseCancel) {
-	if !c.stop("client_cancelled") {
+	if !c.p.script.IgnoresCancel && !c.stop("client_cancelled") {
 		c.fail("response_cancel_not_active", "Cancellation failed: no active response found", e.EventID)
 	}
 }

@@ -43,7 +43,7 @@ type item struct {
 }
 
 func newConn(p *Provider, ws *websocket.Conn) *conn {
-	return &conn{p: p, ws: ws, out: make(chan []byte, 4096), done: make(chan struct{}), session: dialect.Session{Type: "realtime", ID: "sess_fake", Object: "realtime.session", Model: "fake",
+	return &conn{p: p, ws: ws, out: make(chan []byte, 256), done: make(chan struct{}), session: dialect.Session{Type: "realtime", ID: "sess_fake", Object: "realtime.session", Model: "fake",
 		Audio: &dialect.Audio{Input: &dialect.AudioInput{TurnDetection: dialect.Some(dialect.TurnDetection{Type: "server_vad"})}}}}
 }
 
@@ -250,6 +250,9 @@ func (c *conn) check(it dialect.Item) {
 	}
 	if it.Type == dialect.ItemCall && (it.CallID == "" || !plain.MatchString(it.CallID) || it.Name == "") {
 		c.p.violation("call %+v", it)
+	}
+	if it.Type == dialect.ItemCall && c.has(it.CallID) {
+		c.p.violation("call_id %q is taken", it.CallID)
 	}
 }
 

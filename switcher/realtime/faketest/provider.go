@@ -33,8 +33,9 @@ type Script struct {
 	NoUpdated      bool // session.update is not answered
 	LateTranscript bool // transcripts come after the answer
 	IgnoresCreate  bool // answers turns by itself whatever create_response says
-	RefuseItem     int  // the n-th item.create is refused with an error, from 1
-	CloseOnItem    int  // the first item.create is answered with this close code
+	IgnoresCancel  bool
+	RefuseItem     int // the n-th item.create is refused with an error, from 1
+	CloseOnItem    int // the first item.create is answered with this close code
 	SlowRead       time.Duration
 	Deaf           bool // no server VAD
 }
@@ -42,6 +43,7 @@ type Script struct {
 // Provider serves one Script.
 type Provider struct {
 	script Script
+	served sync.WaitGroup
 
 	mu         sync.Mutex
 	got        []dialect.ClientEvent
@@ -66,6 +68,7 @@ func (p *Provider) Listen() (dial func(ctx context.Context, network, addr string
 		p.Close(websocket.CloseGoingAway, "the test is over")
 		_ = server.Close()
 		wg.Wait()
+		p.served.Wait() // the server forgets the sockets it gave away
 	}
 }
 
@@ -99,6 +102,21 @@ func (p *Provider) Heard() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return samples(c.written)
+}
+
+// Said is how much sound the newest connection has made for its client.
+func (p *Provider) Said() time.Duration {
+	c := p.current()
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := 0
+	for _, it := range c.items {
+		total += it.samples
+	}
+	return samples(total)
 }
 
 // Items are the conversation of the newest connection.
@@ -149,6 +167,8 @@ func (p *Provider) violation(format string, args ...any) {
 
 // ServeHTTP takes the socket of GET …/realtime?model=….
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.served.Add(1)
+	defer p.served.Done()
 	switch {
 	case p.script.Status != 0:
 		http.Error(w, `{"error":{"message":"refused"}}`, p.script.Status)
