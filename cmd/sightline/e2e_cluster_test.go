@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -140,6 +141,74 @@ func TestE2ETwoGatewaysOneCluster(t *testing.T) {
 	defer far.mu.Unlock()
 	if len(far.detached) > 0 {
 		t.Errorf("the agent's socket did not stay: %v", far.detached)
+	}
+}
+
+// TestE2EG2TheGatewayThatSlept: the gateway of a session is stopped (SIGSTOP) while it is written to, another takes the session over
+// when the lease has ended, the first wakes up (SIGCONT): each op is in the log once, whoever it was sent to, and the one that slept
+// passes on what it is asked.
+func TestE2EG2TheGatewayThatSlept(t *testing.T) {
+	url := natsCluster(t)
+	node := []string{"--data-dir", "", "--nats-url", url, "--nats-lease", "1s", "--store-bytes", "268435456", "--drain-timeout", "1s"}
+	a, b := serveProcess(t, node...), serveProcess(t, node...)
+	a.open("call")
+	client := &http.Client{Timeout: 20 * time.Second}
+	post := func(g *process, op string) int {
+		body := fmt.Sprintf(`{"op_id":%q,"item":{"type":"message","role":"user","content":%q}}`, op, op)
+		res, err := client.Post(g.URL+"/v1/sessions/call/context", "application/json", strings.NewReader(body))
+		if err != nil {
+			return 0
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	asleep := make(chan struct{})
+	var acked []string // written by the writer until it ends
+	var writer sync.WaitGroup
+	writer.Go(func() { // until an answer does not come, or is no
+		for i := range 10_000 {
+			op := fmt.Sprint("a-", i)
+			if post(a, op) != http.StatusOK {
+				return
+			}
+			if acked = append(acked, op); i == 40 {
+				close(asleep)
+			}
+		}
+	})
+	<-asleep
+	if err := a.command.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Now()
+	await(t, 20*time.Second, "the other takes the session over", func() (bool, string) {
+		status := post(b, "b-0")
+		return status == http.StatusOK, fmt.Sprint(status)
+	})
+	t.Logf("taken over %v after the stop, with a lease of 1 s", time.Since(stopped).Round(10*time.Millisecond))
+	for i := 1; i < 20; i++ {
+		if status := post(b, fmt.Sprint("b-", i)); status != http.StatusOK {
+			t.Fatalf("b-%d: %d", i, status)
+		}
+	}
+	if err := a.command.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	writer.Wait()
+	await(t, 20*time.Second, "the one that slept passes on", func() (bool, string) {
+		status := post(a, "late")
+		return status == http.StatusOK, fmt.Sprint(status)
+	})
+	for i := range 20 {
+		acked = append(acked, fmt.Sprint("b-", i))
+	}
+	for name, g := range map[string]*process{"the one that slept": a, "the other": b} {
+		_, _, body := g.call("GET", "/v1/sessions/call/context", "", "")
+		for _, op := range append(acked, "late") {
+			if n := strings.Count(string(body), `"`+op+`"`); n != 1 {
+				t.Errorf("%s: %s is there %d times", name, op, n)
+			}
+		}
 	}
 }
 
