@@ -214,3 +214,27 @@ func TestE2EARuntimeIsKilledAndComesBack(t *testing.T) {
 		t.Errorf("the runtime that came back answered %q", answer)
 	}
 }
+
+// TestE2EG2TheGatewayIsKilledInMidCall: after kill -9 and a restart the caller comes back, and the pipeline that had the floor
+// goes on from the log.
+func TestE2EG2TheGatewayIsKilledInMidCall(t *testing.T) {
+	dir := t.TempDir()
+	gateway := serveProcess(t, "--data-dir", dir, "--pipeline", "local")
+	caller := callAndTalk(t, gateway.served, "demo")
+	caller.says("My order number is four seven one one.")
+	gateway.answered("demo", 0)
+	before := messages(gateway.conversation("demo"))
+	gateway.kill()
+	caller.Vanish()
+
+	gateway = serveProcess(t, "--listen", "127.0.0.1:"+gateway.Port, "--data-dir", dir, "--pipeline", "local")
+	caller = callAndTalk(t, gateway.served, "demo")
+	at := caller.says("What was my order number?")
+	_, answer := gateway.answered("demo", 2)
+	if heard := caller.understands(at); !strings.Contains(heard, "four seven one one") {
+		t.Errorf("answered %q, the caller understood %q", answer, heard)
+	}
+	if after := messages(gateway.conversation("demo")); !slices.Equal(after[:2], before) {
+		t.Errorf("before the kill %q, after it %q", before, after)
+	}
+}
