@@ -322,9 +322,11 @@ func (c *core) commitWritten(e evCommitted) {
 	}
 	ch.replay = ch.replay || c.replays(ch) // the caller may have begun while it was written
 	c.do(aFloor{epoch: r.epoch, replay: ch.replay})
-	if !ch.replay {
+	switch {
+	case !c.marked:
+	case !ch.replay:
 		c.unmark(c.now)
-	} else { // these turns it will hear
+	default: // these turns it will hear
 		c.starts = slices.DeleteFunc(c.starts, func(at time.Time) bool { return at.Before(c.markAt) })
 	}
 	c.count.Switches++

@@ -1,4 +1,3 @@
-// Package switcher decides which pipeline has the floor of a call, and carries sound, words, tools and the conversation between it and the session; it knows neither HTTP nor pixels.
 package switcher
 
 import (
