@@ -79,7 +79,7 @@ func (f facts) answer(words []string) (Reply, bool) {
 	question := has(words, "what", "which", "tell me", "say", "repeat", "one was", "know", "was", "who", "remember")
 	var told []string
 	if question && has(words, "order number", "my number", "order numbers") && !f.justOrder {
-		told = append(told, known(f.order != "", "Your order number is "+spoken(f.order)+".", "You have not told me an order number yet."))
+		told = append(told, known(f.order != "", "It is order number "+spoken(f.order)+".", "You have not told me an order number yet."))
 	}
 	if question && has(words, "my name", "who am i") && !f.justName {
 		told = append(told, known(f.name != "", "Your name is "+f.name+".", "You have not told me your name yet."))

@@ -127,10 +127,10 @@ func tellOrder(v map[string]any) string {
 	if status == "" {
 		return ""
 	}
-	s := "Your order"
+	s := "It"
 	for _, key := range []string{"order_number", "order_id", "order", "id"} {
 		if n := digitsOf(text(v, key)); n != "" {
-			s = "Order " + spoken(n)
+			s = "It is order number " + spoken(n) + ". It" // a short sentence around the number is heard best
 			break
 		}
 	}
@@ -142,7 +142,7 @@ func tellOrder(v map[string]any) string {
 	case text(v, "ships") != "":
 		return s + " is " + status + " and ships on " + text(v, "ships") + "."
 	}
-	return s + ": " + strings.TrimRight(short(status), ".") + "."
+	return s + " is " + strings.TrimRight(short(status), ".") + "."
 }
 
 func tellTexts(v map[string]any) (string, bool) {

@@ -97,7 +97,7 @@ func useTools(turn Turn, f facts, words []string) (Reply, bool) {
 		case f.order == "":
 			reply.Text = askNumber
 		case known != "" && !w.again: // a second look-up would be told nothing new; the log has it
-			reply.Text = "I looked it up before. " + tellOutput(lookupOrder, known, false)
+			reply.Text = "I know this already. " + tellOutput(lookupOrder, known, false)
 		default:
 			call(lookupOrder, orderArguments(tool.Parameters, f.order))
 		}
