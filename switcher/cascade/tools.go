@@ -246,6 +246,9 @@ func (r *run) callID(wanted string) string {
 			}
 		}
 		if fresh {
+			if len(r.used) > 16*maxCallsKept { // the log has the older ones
+				clear(r.used)
+			}
 			r.used[wanted] = true
 			return wanted
 		}

@@ -32,6 +32,7 @@ type fake struct {
 	t       *testing.T
 	schemas map[string]*jsonschema.Schema
 	replies []http.HandlerFunc
+	close   func() // done at the end of the test in any case
 
 	mu    sync.Mutex
 	asked []map[string]any
@@ -55,11 +56,12 @@ func newFakeWith(t *testing.T, cfg Config, replies ...http.HandlerFunc) (*fake, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	f.close = sync.OnceFunc(func() {
 		c.cfg.HTTP.CloseIdleConnections()
 		server.CloseClientConnections()
 		server.Close()
 	})
+	t.Cleanup(f.close)
 	return f, c
 }
 
