@@ -75,13 +75,13 @@ func (s *Switcher) performSlow(a action) {
 	case aFlush:
 		s.flush(func(err error) {
 			if err == nil {
-				s.box.put(evFlushed{a.epoch})
+				s.box.put(evFlushed(a))
 			}
 		})
 	case aLogCall:
 		s.flush(func(err error) {
 			if err == nil {
-				s.box.put(evToolLogged{a.callID})
+				s.box.put(evToolLogged(a))
 			}
 		})
 	case aWriteStarted:

@@ -48,7 +48,7 @@ func (s *Switcher) Run(ctx context.Context) error {
 	written := make(chan struct{})
 	rest.Go(func() { defer close(written); s.log.run(work) })
 	rest.Go(func() {
-		if err := s.follow(live, cursor); err != nil && live.Err() == nil {
+		if err := s.follow(live, cursor); live.Err() == nil {
 			stop(fmt.Errorf("the log: %w", err))
 		}
 	})
@@ -134,9 +134,15 @@ func (s *Switcher) step(e event) {
 
 // carryOut does what the core wants, and what comes of it at once.
 func (s *Switcher) carryOut(actions []action) {
+	shown := false // something that Legs and Rates show may have changed
 	for len(actions) > 0 {
 		a := actions[0]
 		actions = actions[1:]
+		switch a.(type) {
+		case aPlay, aRecord, aObserve, aEndTurn:
+		default:
+			shown = true
+		}
 		switch a := a.(type) {
 		case aCut:
 			e := evStopped{}
@@ -156,7 +162,13 @@ func (s *Switcher) carryOut(actions []action) {
 			delete(s.owed, l)
 		}
 	}
-	s.publish()
+	s.mu.Lock()
+	s.counters = s.core.count
+	s.mu.Unlock()
+	if shown || s.core.dirty {
+		s.core.dirty = false
+		s.publish()
+	}
 }
 
 // publish makes what the methods give.
@@ -164,7 +176,7 @@ func (s *Switcher) publish() {
 	infos, rates := s.core.legs(), s.core.rates()
 	s.mu.Lock()
 	newLegs, newRates := !slices.Equal(infos, s.infos), !slices.Equal(rates, s.rates)
-	s.infos, s.rates, s.counters = infos, rates, s.core.count
+	s.infos, s.rates = infos, rates
 	s.mu.Unlock()
 	s.epoch.Store(s.core.epoch)
 	if newRates {

@@ -140,13 +140,13 @@ func (s *seeding) missed(chat *chatctx.ChatContext, switchTool string) (in []Inp
 			continue // a place that waits for its words
 		}
 		if was, had := s.had[it.ItemID()]; had {
-			if was == it || !isMessage || m.Role != chatctx.RoleUser {
+			w, _ := was.(*chatctx.Message)
+			if was == it || !isMessage || w == nil || w.Content.Text() == m.Content.Text() {
 				continue
 			}
-			if w, ok := was.(*chatctx.Message); ok && w.Content.Text() == m.Content.Text() {
+			if s.stale++; m.Role != chatctx.RoleUser { // an answer that was cut off since: told again it would stand there twice
 				continue
 			}
-			s.stale++
 		}
 		n++
 		if o, ok := it.(*chatctx.FunctionCallOutput); ok && s.calls[o.CallID] {

@@ -99,7 +99,6 @@ type swarm struct {
 	faults  []string
 	troubls []time.Time // restarts
 	begun   uint64      // the log's head at the last
-	remote  bool
 }
 
 type spoken struct {

@@ -80,7 +80,7 @@ func can(from runState, on step) bool {
 func (c *core) move(r *run, on step) {
 	for _, t := range transitions {
 		if t.from == r.state && t.on == on {
-			r.state = t.to
+			r.state, c.dirty = t.to, true
 			c.failed[r.Name] = t.to == runFailed
 			return
 		}
