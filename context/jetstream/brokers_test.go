@@ -30,17 +30,18 @@ type brokers struct {
 const brokerConfig = "SIGHTLINE_TEST_BROKER"
 
 // newBrokers writes the configurations of three servers, tagged as they should be.
-func newBrokers(t testing.TB, tag string) *brokers {
+func newBrokers(t testing.TB, tag string) *brokers { return newBrokersIn(t, t.TempDir(), tag) }
+
+func newBrokersIn(t testing.TB, dir, tag string) *brokers {
 	t.Helper()
-	dir := t.TempDir()
 	b := &brokers{t: t, servers: make([]*server.Server, 3), procs: make([]*exec.Cmd, 3)}
-	ports := freePorts(t, 6)
+	ports, configs := freePorts(t, 6), t.TempDir() // a power cut would take them
 	var routes []string
 	for i := range 3 {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[3+i]))
 	}
 	for i := range 3 {
-		config := filepath.Join(dir, fmt.Sprint("broker", i, ".conf"))
+		config := filepath.Join(configs, fmt.Sprint("broker", i, ".conf"))
 		text := fmt.Sprintf(`server_name: b%d
 listen: 127.0.0.1:%d
 max_payload: 4MB

@@ -25,6 +25,9 @@ import (
 // The test binary is its own child: with this in its environment it writes to the store in that folder until it is killed.
 const crashDir = "SIGHTLINE_TEST_CRASH_DIR"
 
+// crashUnsafe, beside it: without syncing.
+const crashUnsafe = "SIGHTLINE_TEST_CRASH_UNSAFE"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		if err := writeUntilKilled(dir, os.Stdout); err != nil {
@@ -46,7 +49,7 @@ const crashSessions = 12
 // writeUntilKilled appends to all sessions at once and says "ack session seq" of each entry after it was acknowledged.
 func writeUntilKilled(dir string, out io.Writer) error {
 	ctx := context.Background()
-	s, err := Open(ctx, Config{Dir: dir, MaxStoreBytes: 256 << 20})
+	s, err := Open(ctx, Config{Dir: dir, MaxStoreBytes: 256 << 20, UnsafeSync: os.Getenv(crashUnsafe) != ""})
 	if err != nil {
 		return err
 	}
@@ -106,10 +109,10 @@ type child struct {
 	lines *bufio.Scanner
 }
 
-func startChild(t *testing.T, dir string) *child {
+func startChild(t *testing.T, dir string, environment ...string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), crashDir+"="+dir)
+	cmd.Env = append(append(os.Environ(), crashDir+"="+dir), environment...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
