@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,13 @@ type listener struct {
 	hears   bool
 	silent  map[switcher.TurnID]*switcher.HeardTurn // begun while nobody heard
 	loud    map[switcher.TurnID]bool                // begun at the egress
+	over    []switcher.TurnID                       // ended or stopped: what comes of them later is the egress' to drop
+	stops   uint64                                  // counts Stop
 	reports []switcher.HeardTurn                    // two a turn at most
 }
+
+// maxOver is how many ended turns are remembered; late sound comes soon or never.
+const maxOver = 64
 
 func newListener(e *sound.Egress) *listener {
 	return &listener{
@@ -53,6 +59,7 @@ func (l *listener) run(ctx context.Context) error {
 		var out chan switcher.HeardTurn
 		var first switcher.HeardTurn
 		l.mu.Lock()
+		stops := l.stops
 		if len(l.reports) > 0 {
 			out, first = l.out, l.reports[0]
 		}
@@ -66,10 +73,12 @@ func (l *listener) run(ctx context.Context) error {
 			return nil
 		case h := <-from:
 			l.mu.Lock()
-			if h.Done {
-				delete(l.loud, h.TurnID)
+			if h.Done || h.Stopped {
+				l.endLocked(h.TurnID)
 			}
-			l.reports = append(l.reports, h)
+			if stops == l.stops { // else Stop came between and has said it
+				l.reports = append(l.reports, h)
+			}
 			l.mu.Unlock()
 		case out <- first:
 			l.mu.Lock()
@@ -86,6 +95,9 @@ func (l *listener) run(ctx context.Context) error {
 func (l *listener) isSilent(turn switcher.TurnID) (*switcher.HeardTurn, bool) {
 	if t := l.silent[turn]; t != nil {
 		return t, true
+	}
+	if slices.Contains(l.over, turn) {
+		return nil, false
 	}
 	if l.hears || l.loud[turn] {
 		l.loud[turn] = true
@@ -123,9 +135,18 @@ func (l *listener) EndTurn(turn switcher.TurnID) {
 		return
 	}
 	defer l.mu.Unlock()
-	delete(l.silent, turn)
+	l.endLocked(turn)
 	t.Done = true
 	l.reportLocked(*t)
+}
+
+// endLocked forgets a turn but for its id.
+func (l *listener) endLocked(turn switcher.TurnID) {
+	delete(l.loud, turn)
+	delete(l.silent, turn)
+	if l.over = append(l.over, turn); len(l.over) > maxOver {
+		l.over = l.over[1:]
+	}
 }
 
 func (l *listener) reportLocked(h switcher.HeardTurn) {
@@ -137,18 +158,19 @@ func (l *listener) reportLocked(h switcher.HeardTurn) {
 func (l *listener) Stop() []switcher.HeardTurn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.stops++
 	heard := l.egress.Stop()
 	stopped := make(map[switcher.TurnID]bool, len(heard))
 	for i := range heard {
 		stopped[heard[i].TurnID] = true
-		delete(l.loud, heard[i].TurnID)
+		l.endLocked(heard[i].TurnID)
 	}
 	for id, t := range l.silent {
 		h := *t
 		h.Stopped = true
 		heard = append(heard, h)
 		stopped[id] = true
-		delete(l.silent, id)
+		l.endLocked(id)
 	}
 	kept := l.reports[:0]
 	for _, r := range l.reports {
