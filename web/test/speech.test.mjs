@@ -38,6 +38,13 @@ test('what was heard of a turn, and what was made of it', () => {
   assert.deepEqual(s.played.get('t1'), { ms: 1840, interrupted: true, epoch: 2 });
   s.apply({ type: 'played', item_id: 't2', played_ms: 900, text_heard: 'Yes.', interrupted: false, epoch: 2 });
   assert.equal(s.last.made, '', 'the text of another turn is not this one\'s');
+  s.apply(said('agent', 'A long one', true, 't3'));
+  s.apply(said('agent', 'The next', false, 't4'));
+  s.apply({ type: 'speech.started', who: 'agent' });
+  assert.equal(s.agent.text, 'The next', 'its words come before its voice');
+  s.apply({ type: 'played', item_id: 't3', played_ms: 1, text_heard: '', interrupted: true });
+  assert.equal(s.last.made, 'A long one', 'also when the next turn is being made');
+  s.apply({ type: 'played', item_id: 't2', played_ms: 900, text_heard: 'Yes.', interrupted: false, epoch: 2 });
   assert.equal(heardWords(s.last), 'Heard to its end, 0.9 s.');
   assert.match(heardWords({ ms: 0, heard: '', interrupted: true }), /before anything was heard/);
 });

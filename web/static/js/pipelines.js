@@ -52,7 +52,7 @@ export function legWords(state) {
     case 'preparing': return { word: 'getting ready', tone: 'wait' };
     case 'ready': return { word: 'ready to take over', tone: 'wait' };
     case 'failed': return { word: 'failed', tone: 'bad' };
-    case 'registered': return { word: 'there', tone: 'off' };
+    case 'registered': return { word: 'available', tone: 'off' };
     default: return { word: String(state ?? ''), tone: 'off' };
   }
 }
@@ -103,6 +103,7 @@ export function seedLine(item) {
 /** A seed's form for people. */
 export function seedWords(mode, items) {
   const n = `${items} ${items === 1 ? 'item' : 'items'}`;
+  if (items === 0) return 'All in words, as instructions.';
   switch (mode) {
     case 'instructions': return 'All in words, as instructions.';
     case 'items': return `Instructions, and the conversation as ${n}.`;

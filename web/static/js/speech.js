@@ -2,11 +2,12 @@
 
 const side = () => ({ speaking: false, since: 0, text: '', final: true, itemId: '' });
 
-/** The turns whose end is known, of the newest `most`: how much of each was heard. */
-const most = 50;
+const MOST = 50; // turns of which it is kept how much was heard
 
 /** Both sides of the talk as far as this console was told. `played` is by item id: {ms, text, interrupted, epoch}. */
 export class Speech {
+  #made = new Map(); // item id → all of the agent's text so far
+
   constructor() {
     this.reset();
   }
@@ -17,6 +18,7 @@ export class Speech {
     this.agent = side();
     this.last = null; // the newest `played`, with what was made of it: {itemId, ms, heard, made, interrupted}
     this.played = new Map();
+    this.#made.clear();
   }
 
   /** Takes a speech.started, speech.stopped, transcript or played in; says whether anything changed. */
@@ -25,13 +27,15 @@ export class Speech {
     switch (m.type) {
       case 'speech.started':
         Object.assign(who, { speaking: true, since: at });
-        if (who.final) Object.assign(who, { text: '', final: false, itemId: '' });
+        // The caller is heard before he is understood; the agent's words are there before they are spoken.
+        if (who === this.caller && who.final) Object.assign(who, { text: '', final: false, itemId: '' });
         return true;
       case 'speech.stopped':
         who.speaking = false;
         return true;
       case 'transcript':
         Object.assign(who, { text: m.text ?? '', final: m.final === true, itemId: m.item_id ?? '' });
+        if (who === this.agent) keep(this.#made, who.itemId, who.text);
         return true;
       case 'played':
         this.#heard(m);
@@ -42,11 +46,16 @@ export class Speech {
   }
 
   #heard(m) {
-    const made = this.agent.itemId === m.item_id ? this.agent.text : '';
-    this.last = { itemId: m.item_id, ms: m.played_ms, heard: m.text_heard ?? '', made, interrupted: m.interrupted === true };
-    this.played.set(m.item_id, { ms: m.played_ms, interrupted: this.last.interrupted, epoch: m.epoch });
-    if (this.played.size > most) this.played.delete(this.played.keys().next().value);
+    const interrupted = m.interrupted === true;
+    this.last = { itemId: m.item_id, ms: m.played_ms, heard: m.text_heard ?? '', made: this.#made.get(m.item_id) ?? '', interrupted };
+    keep(this.played, m.item_id, { ms: m.played_ms, interrupted, epoch: m.epoch });
   }
+}
+
+function keep(map, key, value) {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > MOST) map.delete(map.keys().next().value);
 }
 
 /** One side in words: {word, line, settled}; line is what is understood so far. */

@@ -43,7 +43,7 @@ export class PipelinesView {
       known.delete(leg.name);
       const { word, tone } = legWords(leg.state), active = leg.name === detail.active_leg;
       setTone(node, tone);
-      setText(node.querySelector('.what'), [leg.kind, leg.provider].filter(Boolean).join(' · '));
+      setText(node.querySelector('.what'), [leg.kind, leg.provider, ''].filter((w, i) => w || i === 2).join(' · '));
       setText(node.querySelector('.state'), `${word}${leg.epoch ? `, epoch ${leg.epoch}` : ''}`);
       const button = node.querySelector('button');
       button.hidden = active;
@@ -76,7 +76,7 @@ export class PipelinesView {
   #leg(name) {
     const button = el('button', { type: 'button', 'aria-label': `Switch to ${name}`, 'data-testid': `switch-${name}` }, 'Switch');
     button.addEventListener('click', () => this.#switch(name));
-    return el('li', { 'data-leg': name }, el('i', { class: 'lamp', 'aria-hidden': 'true' }), el('div', {}, el('b', {}, name), ' ', el('span', { class: 'what' }), ' ', el('span', { class: 'state' })), button);
+    return el('li', { 'data-leg': name }, el('i', { class: 'lamp', 'aria-hidden': 'true' }), el('div', {}, el('b', {}, name), ' ', el('span', { class: 'what' }), el('span', { class: 'state' })), button);
   }
 
   async #switch(name) {

@@ -69,10 +69,10 @@ export class VoiceView extends EventTarget {
     const ended = microphone?.readyState === 'ended', off = microphone && !microphone.enabled;
     setText($('mic-state'), !microphone ? 'microphone not sent' : ended ? 'the microphone went away' : off ? 'muted: silence is sent' : 'microphone on');
     $('mute-mic').hidden = !microphone || ended;
-    setText($('mute-mic'), off ? 'Unmute microphone' : 'Mute microphone');
+    label($('mute-mic'), off ? 'Unmute' : 'Mute', 'the microphone');
     setText($('voice-state'), !voice ? 'not heard here' : this.held ? 'held back by the browser' : audio.muted ? 'muted here' : 'heard here');
     $('voice-controls').hidden = !voice;
-    setText($('mute-voice'), audio.muted ? 'Unmute' : 'Mute');
+    label($('mute-voice'), audio.muted ? 'Unmute' : 'Mute', 'the agent’s voice');
     const { last } = this.speech;
     setText($('heard'), heardWords(last));
     setTone($('heard'), last?.interrupted ? 'warn' : '');
@@ -102,6 +102,12 @@ export class VoiceView extends EventTarget {
       meter.title = `${words}: ${loudnessWords(db)}`;
     }
   }
+}
+
+// Two buttons are called the same: what they are for is for those who do not see where they stand.
+function label(button, word, what) {
+  setText(button, word);
+  button.setAttribute('aria-label', `${word} ${what}`);
 }
 
 function side(id, state) {
