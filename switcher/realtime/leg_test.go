@@ -95,7 +95,7 @@ func TestSpeechIsAnsweredInSoundWithItsText(t *testing.T) {
 			t.Errorf("%q, %v, %v", text, sound, item)
 		}
 		speech := all[switcher.CallerSpeechOut](r)
-		if len(speech) != 2 || !speech[0].Started || speech[1].Started || speech[0].At.Sub(began).Abs() > 350*time.Millisecond || speech[1].At.Sub(began) < 1400*time.Millisecond {
+		if len(speech) != 2 || !speech[0].Started || speech[1].Started || speech[0].At.Sub(began).Abs() > 310*time.Millisecond || speech[1].At.Sub(began) < 1400*time.Millisecond {
 			t.Errorf("%+v", speech)
 		}
 		said := all[switcher.TranscriptOut](r)

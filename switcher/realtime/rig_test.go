@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -248,5 +247,3 @@ func kinds(events []dialect.ClientEvent) (types []string) {
 	}
 	return types
 }
-
-func contains(types []string, t string) bool { return slices.Contains(types, t) }

@@ -95,6 +95,12 @@ func (r *run) settled(ctx context.Context, s dialect.Session) {
 	if a := s.Audio; a != nil && a.Output != nil && a.Output.Format != nil && a.Output.Format.Rate >= 8000 && a.Output.Format.Rate <= 48000 {
 		r.outRate = a.Output.Format.Rate
 	}
+	r.ear.padding = defaultPadding
+	if a := s.Audio; a != nil && a.Input != nil {
+		if t, ok := a.Input.TurnDetection.Get(); ok && t.PrefixPaddingMs != nil {
+			r.ear.padding = *t.PrefixPaddingMs
+		}
+	}
 	r.phase = seeding
 	r.seed = seedState{waiting: map[string]bool{}, counted: map[string]bool{}, ours: map[string]string{}, calls: map[string]bool{}}
 	conversation, losses := project.OpenAIRealtime(r.start.Seed.Items, r.options(ctx, unanswered(r.start.Seed.Items)))

@@ -20,11 +20,11 @@ const (
 // ear is the caller's sound on its way to the provider.
 type ear struct {
 	rate    int
-	pending []int16 // not appended yet
-	written int64   // samples given to the provider's buffer so far
-	marks   []mark  // when the samples were spoken
-	event   []byte  // scratch
-	bytes   []byte  // scratch
+	pending []int16        // not appended yet
+	written int64          // samples given to the provider's buffer so far
+	padding dialect.Millis // before the speech that the provider's audio_start_ms counts in
+	marks   []mark         // when the samples were spoken
+	bytes   []byte         // scratch
 
 	speaking bool               // where the session finds the turns: what is said goes out
 	quiet    []switcher.SoundIn // … and else it is kept for the next beginning
@@ -38,7 +38,10 @@ type mark struct {
 	at     time.Time
 }
 
-const mostMarks = 256
+const (
+	mostMarks      = 256
+	defaultPadding = dialect.Millis(300) // of server_vad
+)
 
 func (r *run) span(d time.Duration) int { return int(d.Seconds() * float64(r.ear.rate)) }
 
@@ -168,7 +171,10 @@ func (r *run) callerEvent(e dialect.ServerEvent, now time.Time) {
 	switch e := e.(type) {
 	case *dialect.SpeechStarted:
 		u := r.heard.get(e.ItemID)
-		u.at = r.spokenAt(e.AudioStartMs, now)
+		u.at = r.spokenAt(e.AudioStartMs+r.ear.padding, now)
+		if u.at.After(now) {
+			u.at = now
+		}
 		r.say(switcher.CallerSpeechOut{Item: outID(e.ItemID), Started: true, At: u.at})
 		r.newTurn()
 	case *dialect.SpeechStopped:

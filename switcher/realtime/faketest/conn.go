@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -21,7 +22,9 @@ type conn struct {
 	out  chan []byte
 	done chan struct{}
 	once sync.Once
-	wg   sync.WaitGroup
+
+	sounds atomic.Int64 // pieces sent
+	wg     sync.WaitGroup
 
 	mu      sync.Mutex
 	number  int

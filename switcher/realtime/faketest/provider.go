@@ -203,7 +203,9 @@ func (c *conn) emit(e dialect.ServerEvent) {
 		c.p.violation("the fake cannot write %T: %v", e, err)
 		return
 	}
-	if err := dialecttest.Server(data); err != nil {
+	if _, sound := e.(*dialect.OutputAudioDelta); sound && c.sounds.Add(1) > 50 {
+		// One piece of sound is like another, and there are thousands.
+	} else if err := dialecttest.Server(data); err != nil {
 		c.p.violation("the fake sends %s: %v", data, err)
 	}
 	if c.p.script.Beta {
