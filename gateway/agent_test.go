@@ -341,3 +341,25 @@ func TestAppendAfterAnItem(t *testing.T) {
 		t.Errorf("order: %s", body)
 	}
 }
+
+func TestASummaryTakesThePlaceOfWhatItStandsFor(t *testing.T) {
+	g := startGateway(t, nil)
+	g.createSession("s")
+	c, _ := g.attach("s", "a", `"want":{"context":true}`)
+	for i, id := range []string{"m1", "m2", "m3"} {
+		c.send(`{"type":"context.append","op_id":"` + id + `","item":{"type":"message","id":"` + id + `","role":"user","content":"x"}}`)
+		c.expectAckAndEntry(t, i+1)
+	}
+	c.send(`{"type":"context.append","op_id":"s1","base_seq":3,"after_item_id":"m2","remove":["m1","m2"],"item":{"type":"summary","id":"s1","text":"x twice","covers":[1,2]}}`)
+	c.expectAckAndEntry(t, 4)
+	c.send(`{"type":"context.truncate","op_id":"t1","remove":["m3","m9"]}`)
+	if e := c.expect("error"); e["code"] != "not_found" {
+		t.Errorf("removing what is not there: %v", e)
+	}
+	c.send(`{"type":"context.truncate","op_id":"t2","remove":["m3"],"base_seq":4}`)
+	c.expectAckAndEntry(t, 5)
+	_, body, _ := g.do("GET", "/v1/sessions/s/context", "")
+	if !strings.Contains(string(body), `"context":[{"type":"summary","id":"s1"`) || strings.Contains(string(body), `"m3"`) {
+		t.Errorf("conversation %s", body)
+	}
+}

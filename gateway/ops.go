@@ -35,7 +35,7 @@ func decodeOp(t wire.Type, data []byte, author string) (chatctx.Op, error) {
 	case wire.TypeContextTruncate:
 		var m wire.ContextTruncate
 		err := decode(data, &m)
-		return chatctx.Op{ID: m.OpID, Kind: chatctx.OpTruncate, MaxItems: m.MaxItems, MaxTokens: m.MaxTokens}, err
+		return chatctx.Op{ID: m.OpID, Kind: chatctx.OpTruncate, MaxItems: m.MaxItems, MaxTokens: m.MaxTokens, Remove: m.Remove, BaseSeq: m.BaseSeq}, err
 	case wire.TypeHandoff:
 		var m wire.Handoff
 		if err := decode(data, &m); err != nil {
@@ -66,7 +66,7 @@ func decodeAppend(data []byte) (chatctx.Op, error) {
 	if item.Kind() == chatctx.KindPipelineSwitch {
 		return chatctx.Op{}, problem.New(problem.InvalidArgument, "pipeline_switch items are written by the gateway: send pipeline.switch").WithField("item.type")
 	}
-	return chatctx.Op{ID: m.OpID, Kind: chatctx.OpAppend, Item: item, After: m.AfterItemID, BaseSeq: m.BaseSeq}, nil
+	return chatctx.Op{ID: m.OpID, Kind: chatctx.OpAppend, Item: item, After: m.AfterItemID, BaseSeq: m.BaseSeq, Remove: m.Remove}, nil
 }
 
 // decode reads JSON into v; the error names the field that does not fit.

@@ -102,7 +102,9 @@ type ContextAppend struct {
 	Item json.RawMessage `json:"item"`
 
 	AfterItemID string `json:"after_item_id,omitempty"` // the item it is to stand right after; absent = at the end
-	BaseSeq     uint64 `json:"base_seq,omitempty"`      // with AfterItemID: the seq the author had applied; 0 = do not check
+	BaseSeq     uint64 `json:"base_seq,omitempty"`      // with AfterItemID or Remove: the seq the author had applied; 0 = do not check
+	// Remove names what the item stands for from now on: these go in the same entry.
+	Remove []string `json:"remove,omitempty"`
 }
 
 // ContextChange is context.update (with Changes) and context.remove (without).
@@ -120,6 +122,9 @@ type ContextTruncate struct {
 	OpID      string `json:"op_id"`
 	MaxItems  *int   `json:"max_items,omitempty"`
 	MaxTokens *int   `json:"max_tokens,omitempty"`
+	// Remove names what is to go, in the place of limits; BaseSeq is the seq the author had applied, 0 = do not check.
+	Remove  []string `json:"remove,omitempty"`
+	BaseSeq uint64   `json:"base_seq,omitempty"`
 }
 
 // Handoff passes the conversation to another agent.
