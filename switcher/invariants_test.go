@@ -16,6 +16,7 @@ func (s *swarm) check(quiet bool) {
 	s.checkEpochs(entries)
 	s.checkSwitches(entries, quiet)
 	s.checkHeard()
+	s.checkWishes()
 	if quiet {
 		s.checkUsers()
 		s.checkAnswers()
@@ -114,7 +115,7 @@ func (s *swarm) checkSwitches(entries []chatctx.Entry, quiet bool) {
 		return
 	}
 	for op, st := range state {
-		if st == "started" && !strings.HasPrefix(op, "failover") && !strings.HasPrefix(op, "resume") && !strings.HasPrefix(op, "first") {
+		if kind, _, _ := strings.Cut(op, ":"); st == "started" && !slices.Contains([]string{"first", "resume", "failover", "rollover"}, kind) {
 			s.fault("G6: %s is open", op)
 		}
 	}
@@ -145,6 +146,22 @@ func (s *swarm) checkHeard() {
 		case h.event == nil && h.turn.Epoch < epoch:
 			s.fault("G5: a packet of %v in epoch %d", h.turn, epoch)
 			return
+		}
+	}
+}
+
+// checkWishes is G7 for models: none of them switches unless somebody has spoken since the last commit.
+func (s *swarm) checkWishes() {
+	spoke := true
+	for _, h := range s.rec.all() {
+		switch e := h.event; {
+		case e == nil:
+		case e.Kind == TranscriptSaid && e.Who == "caller" && e.Final:
+			spoke = true
+		case e.Kind == PipelineCommitted && !e.Result.Noop:
+			spoke = false
+		case e.Kind == PipelinePreparing && strings.HasPrefix(e.OpID, "tool:") && !spoke:
+			s.fault("G7: %s prepares %s, and nobody has spoken", e.OpID, e.To)
 		}
 	}
 }

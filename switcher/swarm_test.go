@@ -129,6 +129,18 @@ func swarmPlan(seed uint64, n int) plan {
 	case 4:
 		p.textOnly = true
 	}
+	if target := []string{"cascade", "realtime", "rt", "nobody"}[r.IntN(4)]; r.IntN(6) == 0 { // a model that wants to switch whenever the caller speaks
+		p.transcript = func(l *fakeLeg, text string) bool {
+			for i := range 1 + len(text)%3 {
+				id := fmt.Sprintf("wish-%d-%s-%d", l.start.Epoch, strings.Fields(text)[0], i)
+				l.mu.Lock()
+				l.asked[id] = true
+				l.mu.Unlock()
+				_ = l.out(context.Background(), ToolCallOut{CallID: id, Name: DefaultSwitchTool, Arguments: fmt.Sprintf(`{"target":%q}`, target)})
+			}
+			return len(text)%2 == 0
+		}
+	}
 	if r.IntN(3) == 0 {
 		p.tool, p.repeat = "lookup", r.IntN(3)
 	}
@@ -153,6 +165,9 @@ func swarmRun(t *testing.T, seed uint64, steps []swarmStep) []string {
 				return l
 			}
 			p.Can.OwnTurns = kind == Realtime && seed%3 > 0
+			if kind == Realtime && seed%5 == 0 {
+				p.Can.MaxLife = 6 * time.Second
+			}
 			return p
 		}
 		s.testCall = &testCall{t: t}
@@ -161,6 +176,7 @@ func swarmRun(t *testing.T, seed uint64, steps []swarmStep) []string {
 			cfg.Pipelines = []Pipeline{pipe("local", Cascade), pipe("cloud", Cascade), pipe("rt", Realtime)}
 			cfg.First = "cascade"
 			cfg.Failover.Phrase = "One moment, please."
+			cfg.SwitchTool = &SwitchTool{}
 			cfg.Times.Prepare = 2 * time.Second
 			cfg.Times.MaxWait = 3 * time.Second
 		})
