@@ -302,7 +302,12 @@ func (c *core) release() {
 
 func (c *core) do(a ...action)        { c.out = append(c.out, a...) }
 func (c *core) give(r *run, in Input) { c.do(aGive{epoch: r.epoch, in: in}) }
-func (c *core) observe(e Event)       { e.At = c.now; c.do(aObserve{e}) }
+func (c *core) observe(e Event) {
+	if e.At.IsZero() {
+		e.At = c.now
+	}
+	c.do(aObserve{e})
+}
 
 // record reports to the recorder, under an epoch and a leg's name.
 func (c *core) record(e recorder.Event) {

@@ -126,7 +126,7 @@ func (c *core) speech(e evSpeech) {
 		c.speaking, c.callerTurn, c.speechAt = true, true, e.at
 		c.keepSound(e.at)
 		c.off(dueSettle, "")
-		c.observe(Event{Kind: SpeechStarted, Who: "caller", Epoch: c.epoch})
+		c.observe(Event{Kind: SpeechStarted, At: e.at, Who: "caller", Epoch: c.epoch})
 		c.bargeIn()
 		return
 	case c.speaking || e.final:

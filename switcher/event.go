@@ -27,8 +27,8 @@ const (
 // Event is something that agents and the page are told. Slices and pointers in it are shared: read only.
 type Event struct {
 	Kind  EventKind
-	At    time.Time
-	Epoch uint64 // of the leg that it is about
+	At    time.Time // of speech: when it began or ended
+	Epoch uint64    // of the leg that it is about
 
 	From, To string // names of pipelines, "" none
 	Reason   string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,8 +152,9 @@ func TestG4ToolAcrossSwitch(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		c.wantTalk("user: u1:0-19", "call call-1-2 lookup", "output call-1-2 result of call-1-2", "assistant: "+words("rt", "a1", 2, 5))
 		rt := c.leg("rt")
-		if res.Epoch != 2 || c.tools["call-1-2"] != 1 || len(inputsOf[ToolResultIn](rt.inputs)) != 1 {
-			t.Errorf("%+v; the tool ran %d times; the new leg was given %v", res, c.tools["call-1-2"], inputsOf[ToolResultIn](rt.inputs))
+		n, _ := c.ran("call-1-2")
+		if res.Epoch != 2 || n != 1 || len(inputsOf[ToolResultIn](rt.inputs)) != 1 {
+			t.Errorf("%+v; the tool ran %d times; the new leg was given %v", res, n, inputsOf[ToolResultIn](rt.inputs))
 		}
 		known := false
 		for _, it := range rt.start.Seed.Items {
@@ -177,8 +179,9 @@ func TestG4RepeatedCall(t *testing.T) {
 		c.speak(20)
 		time.Sleep(2 * time.Second)
 		c.wantTalk("user: u1:0-19", "call call-1-2 lookup", "output call-1-2 result of call-1-2", "assistant: "+words("local", "a3", 1, 5))
-		if n := len(inputsOf[ToolResultIn](c.leg("local").inputs)); n != 1 || c.tools["call-1-2"] != 1 || c.sw.Counters().ToolRepeats != 3 {
-			t.Errorf("%d results, %d runs, %+v", n, c.tools["call-1-2"], c.sw.Counters())
+		runs, _ := c.ran("call-1-2")
+		if n := len(inputsOf[ToolResultIn](c.leg("local").inputs)); n != 1 || runs != 1 || c.sw.Counters().ToolRepeats != 3 {
+			t.Errorf("%d results, %d runs, %+v", n, runs, c.sw.Counters())
 		}
 		c.end()
 	})
@@ -223,8 +226,8 @@ func TestG4RestartDuringTool(t *testing.T) {
 			if err := c.sw.ToolResult("nobody's", "", false); !errors.As(err, &e) || e.Code != NotFound {
 				t.Errorf("an unknown call: %v", err)
 			}
-			if c.tools["call-1-2"] != 1 {
-				t.Errorf("the tool ran %d times", c.tools["call-1-2"])
+			if n, _ := c.ran("call-1-2"); n != 1 {
+				t.Errorf("the tool ran %d times", n)
 			}
 			c.end()
 		})
@@ -372,11 +375,10 @@ func TestG7SameTargetJoins(t *testing.T) {
 // TestG7SwitchLoop: the realtime model, seeded with talk about switching, calls the switch tool again and again.
 func TestG7SwitchLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int64
 		ask := func(target string) func(l *fakeLeg, _ string) bool {
 			return func(l *fakeLeg, _ string) bool {
-				calls++
-				_ = l.out(context.Background(), ToolCallOut{CallID: fmt.Sprint("sw", calls), Name: DefaultSwitchTool, Arguments: fmt.Sprintf(`{"target":%q}`, target)})
+				_ = l.out(context.Background(), ToolCallOut{CallID: fmt.Sprint("sw", calls.Add(1)), Name: DefaultSwitchTool, Arguments: fmt.Sprintf(`{"target":%q}`, target)})
 				return true
 			}
 		}

@@ -236,6 +236,13 @@ func (c *testCall) leg(name string) *fakeLeg {
 	return nil
 }
 
+// ran is how often a tool call was executed, and how many calls were.
+func (c *testCall) ran(id string) (times, calls int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tools[id], len(c.tools)
+}
+
 // newCall makes a call; edit changes its configuration.
 func newCall(t *testing.T, store chatctx.Store, edit func(c *testCall, cfg *Config)) *testCall {
 	t.Helper()

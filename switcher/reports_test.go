@@ -263,10 +263,14 @@ func TestItemsOfOthers(t *testing.T) {
 		if !slices.Equal(got, []string{"notefalse", "typedtrue", "hellofalse"}) {
 			t.Errorf("the leg was given %q", got)
 		}
-		if err := c.sw.Say(t.Context(), SayRequest{OpID: "hello", Text: "Hello there."}); err != nil || len(c.sw.core.says) > 0 {
+		if err := c.sw.Say(t.Context(), SayRequest{OpID: "hello", Text: "Hello there."}); err != nil {
 			t.Errorf("said again: %v", err)
 		}
+		time.Sleep(2 * time.Second)
 		c.end()
+		if n := strings.Count(strings.Join(c.talk(), "\n"), "Hello there."); n != 1 {
+			t.Errorf("it is there %d times", n)
+		}
 	})
 }
 
@@ -320,15 +324,17 @@ func TestNoSpeaker(t *testing.T) {
 // TestItemsHasWhatTheLegSaid: a leg that reads the conversation finds its own transcript in it.
 func TestItemsHasWhatTheLegSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var seen []string
+		read := make(chan []string, 1)
 		c := two(t, plan{transcript: func(l *fakeLeg, text string) bool {
+			var lines []string
 			for _, it := range l.start.Items() {
-				seen = append(seen, line(it))
+				lines = append(lines, line(it))
 			}
+			read <- lines
 			return false
 		}}, plan{}, nil)
 		c.speak(3) // 60 ms: shorter than the recorder waits for something earlier
-		time.Sleep(2 * time.Second)
+		seen := <-read
 		if !slices.Equal(seen, []string{"user: u1:0-2"}) {
 			t.Errorf("it read %q", seen)
 		}
@@ -355,8 +361,8 @@ func TestTwentyRoundTrips(t *testing.T) {
 			}
 		}
 		c.wantTalk(append([]string{"user: u1:0-9", "call call-1-2 lookup", "output call-1-2 result of call-1-2", "assistant: " + words("local", "a3", 1, 5)}, want...)...)
-		if len(c.tools) != 1 || c.tools["call-1-2"] != 1 {
-			t.Errorf("tools ran: %v", c.tools)
+		if n, all := c.ran("call-1-2"); n != 1 || all != 1 {
+			t.Errorf("the tool ran %d times, and %d calls in all", n, all)
 		}
 		c.end()
 	})
