@@ -251,3 +251,21 @@ func TestAnswersWithoutAVoiceAreWritten(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatNobodyCanSayIsWritten: no voice is asked for it, and the turn has its end.
+func TestWhatNobodyCanSayIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &mouth{}
+		r := newRig(t, Config{Models: models(&brain{script: script{says(0, "🙂 ", "…"), says(0, "Well 🙂. ", "**So** it is — 🙂!")}}), Voices: []Voice{v}})
+		r.types("smile")
+		time.Sleep(time.Minute)
+		r.want("text", r.text(), "🙂 …")
+		r.want("phrases", v.phrases(), "")
+		r.want("end", r.statuses(), "completed")
+		r.types("speak")
+		time.Sleep(time.Minute)
+		r.want("phrases", v.phrases(), "Well .|So it is — !")
+		r.want("sound", r.spoken(), "Well 🙂. **So** it is — 🙂!")
+		r.end()
+	})
+}

@@ -153,7 +153,7 @@ func (r *run) take(i switcher.Input) {
 	case switcher.InterruptedIn:
 		r.interrupted(in)
 	case switcher.ToolResultIn:
-		if r.floor {
+		if r.floor && (r.tools.get(in.CallID) != nil || logged(r.start.Items(), in.CallID)) {
 			r.tools.settle(in)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/context/project"
 	"sightline/switcher"
 )
 
@@ -86,6 +87,15 @@ type chaosBrain struct{ *chaos }
 
 func (chaosBrain) Name() string { return "brain" }
 func (b chaosBrain) Answer(ctx context.Context, q Request, yield func(Delta) error) (Finish, error) {
+	messages, losses := project.OpenAIChat(q.Items, project.Options{Running: q.Running})
+	if last := messages[len(messages)-1]; last.Role != "user" && last.Role != "tool" {
+		panic(fmt.Sprintf("a request ends with the %s's words: %s", last.Role, tail(q, 20)))
+	}
+	for _, l := range losses {
+		if l.Kind == project.LostDuplicateCall || l.Kind == project.LostEarlierOutput {
+			panic(fmt.Sprintf("%+v: %s", l, tail(q, 20)))
+		}
+	}
 	for range b.roll(6) {
 		if !b.wait(ctx) {
 			return Finish{}, ctx.Err()
@@ -144,7 +154,8 @@ func swarm(t *testing.T, seed uint64) {
 		cfg.Voices = []Voice{chaosMouth{own(6)}, chaosMouth{own(7)}}
 	}
 	r := newRig(t, cfg, withTools)
-	answered := map[string]bool{} // calls
+	r.record(&chatctx.FunctionCall{ID: "foreign1", CallID: "foreign1", Name: "get", Arguments: `{}`}) // the other two nobody knows
+	answered := map[string]bool{}                                                                     // calls
 	for range 60 {
 		time.Sleep(time.Duration(dice.ExpFloat64() * float64(150*time.Millisecond)))
 		switch dice.IntN(10) {

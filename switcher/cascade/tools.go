@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +22,8 @@ type toolbox struct {
 
 type toolCall struct {
 	id, name string
-	done     chan struct{} // closed when it has its output
+	made     *chatctx.FunctionCall // nil: of a leg before this one
+	done     chan struct{}         // closed when it has its output
 	output   string
 	isError  bool
 	waiting  int  // turns that wait for it
@@ -33,7 +35,7 @@ const maxCallsKept = 256
 
 func newToolbox() *toolbox { return &toolbox{calls: map[string]*toolCall{}} }
 
-func (b *toolbox) open(id, name string) *toolCall {
+func (b *toolbox) open(made *chatctx.FunctionCall) *toolCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.calls) >= maxCallsKept {
@@ -43,8 +45,8 @@ func (b *toolbox) open(id, name string) *toolCall {
 			}
 		}
 	}
-	c := &toolCall{id: id, name: name, done: make(chan struct{}), waiting: 1}
-	b.calls[id] = c
+	c := &toolCall{id: made.CallID, name: made.Name, made: made, done: make(chan struct{}), waiting: 1}
+	b.calls[c.id] = c
 	return c
 }
 
@@ -76,20 +78,20 @@ func (b *toolbox) settle(res switcher.ToolResultIn) (owed bool) {
 }
 
 // news are the results that no request has shown yet.
-func (b *toolbox) news() []chatctx.Item {
+func (b *toolbox) news() []*toolCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []chatctx.Item
+	var out []*toolCall
 	for _, id := range b.order {
 		if c := b.calls[id]; c != nil && !c.dropped {
-			out = append(out, c.item())
+			out = append(out, c)
 		}
 	}
 	b.order = nil
 	return out
 }
 
-func (c *toolCall) item() chatctx.Item {
+func (c *toolCall) item() *chatctx.FunctionCallOutput {
 	return &chatctx.FunctionCallOutput{ID: outputID(c.id), CallID: c.id, Name: c.name, Output: c.output, IsError: c.isError}
 }
 
@@ -104,18 +106,6 @@ func (b *toolbox) owed() bool {
 		}
 	}
 	return false
-}
-
-func (b *toolbox) running() map[string]bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m := map[string]bool{}
-	for id, c := range b.calls {
-		if !c.finished() {
-			m[id] = true
-		}
-	}
-	return m
 }
 
 // leave ends the waiting of a turn for its calls. drop: they are taken back.
@@ -210,7 +200,8 @@ func (r *run) callTools(ctx context.Context, t *turn, calls []Call) error {
 // callTool asks the session for one call, unless the turn has made it already or has made too many.
 func (r *run) callTool(ctx context.Context, t *turn, c Call) (pendingCall, error) {
 	p := pendingCall{id: r.callID(c.ID), name: c.Name}
-	t.ask.items = append(t.ask.items, &chatctx.FunctionCall{ID: p.id, CallID: p.id, Name: c.Name, Arguments: c.Arguments})
+	made := &chatctx.FunctionCall{ID: p.id, CallID: p.id, Name: c.Name, Arguments: c.Arguments}
+	t.ask.items = append(t.ask.items, made)
 	k := key(c.Name, c.Arguments)
 	if id, ok := t.ask.calls.same[k]; ok {
 		if p.real = r.tools.join(id); p.real != nil {
@@ -226,7 +217,7 @@ func (r *run) callTool(ctx context.Context, t *turn, c Call) (pendingCall, error
 	}
 	t.ask.calls.made++
 	t.ask.calls.same[k] = p.id
-	p.real = r.tools.open(p.id, c.Name)
+	p.real = r.tools.open(made)
 	call := switcher.ToolCallOut{CallID: p.id, Name: c.Name, Arguments: c.Arguments}
 	if t.part.opened.Load() {
 		call.Item = t.part.id
@@ -238,14 +229,7 @@ func (r *run) callTool(ctx context.Context, t *turn, c Call) (pendingCall, error
 // every answer, are known.
 func (r *run) callID(wanted string) string {
 	if chatctx.ValidID(wanted) && len(wanted)+len("-out") <= 64 && !r.used[wanted] && r.tools.get(wanted) == nil {
-		fresh := true
-		for _, item := range r.start.Items() {
-			if c, ok := item.(*chatctx.FunctionCall); ok && c.CallID == wanted {
-				fresh = false
-				break
-			}
-		}
-		if fresh {
+		if !logged(r.start.Items(), wanted) {
 			if len(r.used) > 16*maxCallsKept { // the log has the older ones
 				clear(r.used)
 			}
@@ -254,6 +238,16 @@ func (r *run) callID(wanted string) string {
 		}
 	}
 	return r.newID("t")
+}
+
+// logged: the log holds a call of that id.
+func logged(log chatctx.Items, callID string) bool {
+	return slices.ContainsFunc(log, func(item chatctx.Item) bool { return isCall(item, callID) })
+}
+
+func isCall(item chatctx.Item, callID string) bool {
+	c, ok := item.(*chatctx.FunctionCall)
+	return ok && c.CallID == callID
 }
 
 func (b *toolbox) get(id string) *toolCall {

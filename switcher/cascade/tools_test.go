@@ -181,15 +181,23 @@ func TestAResultOfALegBeforeIsTold(t *testing.T) {
 		r := newRig(t, Config{Models: models(b)}, withTools)
 		r.record(&chatctx.Message{ID: "m", Role: chatctx.RoleUser, Content: chatctx.TextContent("Where is it?")},
 			&chatctx.FunctionCall{ID: "old", CallID: "old", Name: "get", Arguments: `{}`})
+		r.types("Well?")
+		time.Sleep(time.Second)
+		if !b.requests()[0].Running["old"] {
+			t.Error("the model does not read that the call runs")
+		}
 		r.put(switcher.ToolResultIn{CallID: "old", Name: "get", Output: "shipped"})
 		time.Sleep(time.Second)
-		if len(b.requests()) != 1 {
+		if len(b.requests()) != 2 {
 			t.Fatalf("%d requests", len(b.requests()))
 		}
-		r.want("request", tail(b.requests()[0], 9), `user:Where is it? | call:get{} | out:shipped`)
+		r.want("request", tail(b.requests()[1], 9), `user:Where is it? | user:Well? | assistant:It has been shipped. | call:get{} | out:shipped`)
+		if len(b.requests()[1].Running) != 0 {
+			t.Error("the call still runs")
+		}
 		r.put(switcher.ToolResultIn{CallID: "old", Name: "get", Output: "shipped"})
 		time.Sleep(time.Second)
-		if len(b.requests()) != 1 {
+		if len(b.requests()) != 2 {
 			t.Error("a repeated result is told twice")
 		}
 		r.end()

@@ -192,13 +192,52 @@ func instructionsOf(items chatctx.Items) string {
 // request is what the model is asked in a turn.
 func (r *run) request(t *turn, sights []switcher.Sight, tools bool) Request {
 	log := r.start.Items()
-	t.ask.items = append(t.ask.items, r.tools.news()...)
+	for _, c := range r.tools.news() {
+		t.ask.items = append(late(log, t.ask.items, c), c.item())
+	}
+	items := r.view(log, t)
 	req := Request{
-		At: time.Now(), Session: r.start.Session, Instructions: r.instructions(log), Items: r.view(log, t),
-		Sights: sights, Running: r.tools.running(), Image: r.start.Image,
+		At: time.Now(), Session: r.start.Session, Instructions: r.instructions(log), Items: items,
+		Sights: sights, Running: running(items), Image: r.start.Image,
 	}
 	if tools {
 		req.Tools = r.start.Tools
 	}
 	return req
+}
+
+// late adds the call of a result that the turn did not ask for: it goes to the end with it, so that the request ends with what is
+// to be told.
+func late(log chatctx.Items, own []chatctx.Item, c *toolCall) []chatctx.Item {
+	is := func(item chatctx.Item) bool { return isCall(item, c.id) }
+	if slices.ContainsFunc(own, is) {
+		return own
+	}
+	if i := slices.IndexFunc(log, is); i >= 0 {
+		return append(own, log[i])
+	}
+	if c.made != nil {
+		return append(own, c.made)
+	}
+	return own
+}
+
+// running are the calls without a result: the session gives one to every call that does not run any more, of legs before this one
+// too.
+func running(items chatctx.Items) map[string]bool {
+	m := map[string]bool{}
+	for _, item := range items {
+		switch it := item.(type) {
+		case *chatctx.FunctionCall:
+			m[it.CallID] = true
+		case *chatctx.FunctionCallOutput:
+			m[it.CallID] = false
+		}
+	}
+	for id, runs := range m {
+		if !runs {
+			delete(m, id)
+		}
+	}
+	return m
 }
