@@ -96,7 +96,7 @@ func New(c Config) *Leg {
 type Counters struct {
 	EarlySound    uint64 // pieces of the caller's sound from before the floor, dropped beyond 20 s
 	UnsentSound   uint64 // batches of it that the provider did not take within 30 s, dropped
-	StoppedSound  uint64 // pieces of the model's sound that came after the interruption, dropped
+	StoppedSound  uint64 // pieces of the model's sound that came after the interruption or the end of their turn, dropped
 	EarlyAnswers  uint64 // answers that began before the floor, cancelled
 	RepeatedCalls uint64 // tool calls that were answered without being asked for again
 	Benign        uint64 // errors of the provider that mean nothing

@@ -237,7 +237,6 @@ func (r *run) withoutSound(a *response) {
 			if r.p.Delete {
 				r.send(&dialect.ItemDelete{EventID: r.id("cut"), ItemID: item})
 			}
-			r.turns.forget(outID(item))
 		}
 		r.respond(&dialect.ResponseParams{OutputModalities: []string{"audio"}})
 		return
@@ -245,6 +244,9 @@ func (r *run) withoutSound(a *response) {
 	r.notice("text_fallback", "the provider answered with text in a session of sound")
 	for _, item := range a.textOrder {
 		t := r.turn(item, a)
+		if t.closed || t.stopped {
+			continue
+		}
 		t.opened = true
 		r.say(switcher.TextOut{Item: t.out, Delta: a.texts[item]})
 	}

@@ -188,7 +188,9 @@ func (r *run) input(ctx context.Context, i switcher.Input, now time.Time) {
 	case switcher.InterruptedIn:
 		r.interrupted(i)
 	case switcher.PlayedIn:
-		r.turns.forget(i.Item)
+		if t := r.turns.byOut[i.Item]; t != nil {
+			t.heard = true
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type turn struct {
 	opened  bool   // the session has heard of it
 	closed  bool   // … and of its end
 	stopped bool   // by the session: what still comes is dropped
+	heard   bool   // to its end
 }
 
 type turns struct {
@@ -37,24 +38,13 @@ func (r *run) turn(item string, a *response) *turn {
 	ts.byItem[item], ts.byOut[t.out] = t, t
 	a.items = append(a.items, item)
 	if ts.order = append(ts.order, t.out); len(ts.order) > mostTurns {
-		ts.forget(ts.order[0])
+		if old := ts.byOut[ts.order[0]]; old != nil {
+			delete(ts.byItem, old.item)
+		}
+		delete(ts.byOut, ts.order[0])
+		ts.order = ts.order[1:]
 	}
 	return t
-}
-
-func (ts *turns) forget(out string) {
-	t := ts.byOut[out]
-	if t == nil {
-		return
-	}
-	delete(ts.byOut, out)
-	delete(ts.byItem, t.item)
-	for i, o := range ts.order {
-		if o == out {
-			ts.order = append(ts.order[:i], ts.order[i+1:]...)
-			break
-		}
-	}
 }
 
 func (r *run) sound(a *response, e *dialect.OutputAudioDelta) {
@@ -68,7 +58,7 @@ func (r *run) sound(a *response, e *dialect.OutputAudioDelta) {
 	}
 	a.sound = true
 	t := r.turn(e.ItemID, a)
-	if t.stopped {
+	if t.stopped || t.closed {
 		r.counts.stoppedSound.Add(1)
 		return
 	}
@@ -87,7 +77,7 @@ func (r *run) words(a *response, item, delta string) {
 	}
 	a.sound = true // a transcript is of sound, which may come behind it
 	t := r.turn(item, a)
-	if t.stopped {
+	if t.stopped || t.closed {
 		return
 	}
 	t.opened = true
@@ -118,6 +108,9 @@ func (r *run) closeTurn(t *turn, status string) {
 		return
 	}
 	t.closed = true
+	if !t.opened {
+		return
+	}
 	r.say(switcher.TurnDoneOut{Item: t.out, Status: status})
 }
 
@@ -136,7 +129,7 @@ func (r *run) closeAll(a *response, status string) (said bool) {
 // connection's: its provider is gone.
 func (r *run) interrupted(in switcher.InterruptedIn) {
 	t := r.turns.byOut[in.Item]
-	if t == nil || t.stopped {
+	if t == nil || t.stopped || t.heard {
 		return
 	}
 	t.stopped = true
