@@ -194,6 +194,7 @@ func long() bool { return os.Getenv("SIGHTLINE_FAULTS") != "" }
 
 // TestG2LeaderLost: the server that leads a stream is killed, or told to give the lead away, under six writers.
 func TestG2LeaderLost(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := processes(t)
 	s := b.open()
 	w := b.write(s, "w")
@@ -233,6 +234,7 @@ func TestG2LeaderLost(t *testing.T) {
 // TestG2QuorumLost: with two of three servers gone, appends are refused within their deadline and reading goes on; when one comes
 // back, so do appends.
 func TestG2QuorumLost(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := processes(t)
 	cfg := b.config()
 	cfg.Timeout = 2 * time.Second
@@ -274,6 +276,7 @@ func TestG2QuorumLost(t *testing.T) {
 // TestG2RollingRestart: every server (without SIGHTLINE_FAULTS only one) is stopped and started again, one after the other, as for
 // an upgrade.
 func TestG2RollingRestart(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := processes(t)
 	s := b.open()
 	w := b.write(s, "w")
@@ -324,6 +327,7 @@ func beOwner(url string) {
 // TestG2SleepingOwner: the process that owns a session is stopped (SIGSTOP), another takes the session over, the first wakes up
 // (SIGCONT) in the middle of its work: it is refused, and the log has no entry of its after the fence.
 func TestG2SleepingOwner(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := inProcess(t)
 	s := b.open()
 	rounds := 1
