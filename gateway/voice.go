@@ -9,6 +9,7 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/context/window"
 	"sightline/gateway/problem"
 	"sightline/gateway/sound"
 	"sightline/gateway/wire"
@@ -28,6 +29,8 @@ type PipelineConfig struct {
 	Voice    func(ctx context.Context, text string, yield func(rate int, pcm []int16) error) error
 	BargeIn  switcher.BargeIn
 	Turns    sound.TurnPolicy // when the caller's speech begins and ends
+	// Window bounds the conversation of a session that talks; zero: it grows. Its summaries are made beside the call.
+	Window window.ContextWindow
 	Failover switcher.Failover
 	Times    switcher.Times
 }
@@ -137,6 +140,11 @@ func (s *Session) newVoice() (*voice, error) {
 		Tools: s.tools.list, RunTool: s.tools.run, Voice: c.Voice, Look: s.look, Image: s.storedImage, Sized: Downscale,
 		BargeIn: c.BargeIn, Failover: c.Failover, Times: c.Times,
 		Observe: v.observe, RatesChanged: v.ratesChanged, Logger: s.logger,
+	}
+	if c.Window.MaxTokens != nil || c.Window.MaxContextItems != nil {
+		if cfg.Window, err = window.New(window.Config{Log: s.log, Window: c.Window, Logger: s.logger}); err != nil {
+			return nil, err
+		}
 	}
 	if c.SwitchTool {
 		cfg.SwitchTool = &switcher.SwitchTool{}

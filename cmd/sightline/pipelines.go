@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	chatctx "sightline/context"
+	"sightline/context/window"
 	"sightline/gateway"
 	"sightline/switcher"
 	"sightline/switcher/cascade"
@@ -27,6 +29,9 @@ type pipelineSettings struct {
 	bargeIn      string
 	bargeInWords int
 	endOfTurn    time.Duration
+	maxTokens    int
+	maxItems     int
+	keepTurns    int
 	llm          engineSettings
 	stt          engineSettings
 	tts          engineSettings
@@ -59,6 +64,9 @@ func (s *pipelineSettings) flags(f *flag.FlagSet) {
 	f.StringVar(&s.bargeIn, "barge-in", "on", "on or off: whether the caller's speech stops the agent's")
 	f.IntVar(&s.bargeInWords, "barge-in-words", 0, "stop the agent only when so many `words` of the caller are understood")
 	f.DurationVar(&s.endOfTurn, "end-of-turn", 600*time.Millisecond, "silence after which the caller's turn is over")
+	f.IntVar(&s.maxTokens, "max-context-tokens", 0, "`tokens` of a conversation above which its oldest part is summed up by --llm-model, or removed where there is none; 0 = it grows")
+	f.IntVar(&s.maxItems, "max-context-items", 0, "the same in `items`")
+	f.IntVar(&s.keepTurns, "keep-recent-turns", window.DefaultKeepRecentTurns, "newest `turns` of the caller that stay word for word")
 	for _, e := range []struct {
 		name, what string
 		to         *engineSettings
@@ -84,6 +92,9 @@ func (s *pipelineSettings) check() error {
 	}
 	if s.bargeInWords < 0 || s.endOfTurn < 250*time.Millisecond || s.endOfTurn > 10*time.Second {
 		return fmt.Errorf("--barge-in-words is 0 or more, --end-of-turn 250ms to 10s")
+	}
+	if s.maxTokens < 0 || s.maxItems < 0 || s.keepTurns < 0 {
+		return fmt.Errorf("--max-context-tokens, --max-context-items and --keep-recent-turns are 0 or more")
 	}
 	for _, e := range []struct {
 		name string
@@ -139,6 +150,13 @@ func (s *pipelineSettings) pipelines(log *slog.Logger) (*talk, error) {
 		Failover: switcher.Failover{Phrase: "One moment, please."},
 	}}
 	t.Turns.EndOfTurn = s.endOfTurn
+	t.Window.KeepRecentTurns = &s.keepTurns
+	if s.maxTokens > 0 {
+		t.Window.MaxTokens = &s.maxTokens
+	}
+	if s.maxItems > 0 {
+		t.Window.MaxContextItems = &s.maxItems
+	}
 	if s.first == pipelineNone && s.llm.url == "" && s.realtime.profile == "" {
 		return t, nil // nothing is wanted: no engine is looked for either
 	}
@@ -286,6 +304,7 @@ func (s *pipelineSettings) addHosted(c *gateway.PipelineConfig, e engines, log *
 		if err != nil {
 			return fmt.Errorf("--llm-model: %w", err)
 		}
+		c.Window.SummaryLLM = summarizer{model}
 		c.Builtin = append(c.Builtin, cascadePipeline(hostedCascade, "openai-compatible", e, []cascade.Model{model}, log))
 	}
 	if s.realtime.profile != "" {
@@ -296,6 +315,19 @@ func (s *pipelineSettings) addHosted(c *gateway.PipelineConfig, e engines, log *
 		c.Builtin = append(c.Builtin, p)
 	}
 	return nil
+}
+
+// summarizer asks the model of the cascade for summaries.
+type summarizer struct{ model cascade.Model }
+
+// Summarize implements window.Summarizer.
+func (s summarizer) Summarize(ctx context.Context, r window.Request) (string, error) {
+	var text strings.Builder
+	ask := cascade.Request{At: time.Now(), Instructions: r.Instructions, Items: chatctx.Items{
+		&chatctx.Message{ID: "summary-request", Role: chatctx.RoleUser, Content: chatctx.TextContent(r.Conversation)},
+	}}
+	_, err := s.model.Answer(ctx, ask, func(d cascade.Delta) error { text.WriteString(d.Text); return nil })
+	return text.String(), err
 }
 
 // cascadePipeline offers a cascade of these engines.
