@@ -132,6 +132,23 @@ func TestG4CallsSurviveAWithdrawnAnswer(t *testing.T) {
 	})
 }
 
+// TestWhatWasWithdrawnWasNotSaid: the words of an answer that nobody heard are not in the request of the one that takes its place.
+func TestWhatWasWithdrawnWasNotSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &brain{script: script{both("One moment. ", calls(Call{ID: "k1", Name: "order", Arguments: `{}`})), says(0, "Ordered.")}}
+		r := newRig(t, Config{Recognizers: []Recognizer{&ear{texts: []string{"order it", "please"}}}, Models: models(b), Voices: []Voice{&mouth{wait: 3 * time.Second}}})
+		r.speaks()
+		time.Sleep(time.Second) // the voice has not begun
+		r.speaks()
+		time.Sleep(time.Second)
+		r.want("request", tail(b.requests()[1], 9), `user:order it | call:order{} | user:please`)
+		r.want("end", r.statuses(), "cancelled")
+		time.Sleep(2 * time.Minute)
+		r.want("end", r.statuses(), "cancelled completed")
+		r.end()
+	})
+}
+
 // TestAQuestionDuringAnAnswerIsAnsweredAfterIt, when the session does not interrupt.
 func TestAQuestionDuringAnAnswerIsAnsweredAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
