@@ -26,11 +26,11 @@ type PipelineConfig struct {
 	Tools        []BuiltinTool // that the gateway runs itself
 	SwitchTool   bool          // offer the switch to models
 	// Voice makes sound of text for say and for apologies; nil: such texts are written only.
-	Voice    func(ctx context.Context, text string, yield func(rate int, pcm []int16) error) error
-	BargeIn  switcher.BargeIn
-	Turns    sound.TurnPolicy // when the caller's speech begins and ends
+	Voice   func(ctx context.Context, text string, yield func(rate int, pcm []int16) error) error
+	BargeIn switcher.BargeIn
+	Turns   sound.TurnPolicy // when the caller's speech begins and ends
 	// Window bounds the conversation of a session that talks; zero: it grows. Its summaries are made beside the call.
-	Window window.ContextWindow
+	Window   window.ContextWindow
 	Failover switcher.Failover
 	Times    switcher.Times
 }
