@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,9 +21,6 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
-
-// gone tells whether no process of that id is left, a zombie of ours included.
-func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // childOf waits for a script to write the id of its child.
 func childOf(t testing.TB, file string) (pid int) {

@@ -42,7 +42,7 @@ func (r *Recognizer) Listen(ctx context.Context, partial func(text string)) (cas
 		return nil, unreachable(r.cfg.Program, errClosed)
 	}
 	own, cancel := context.WithCancel(ctx)
-	u := &utterance{r: r, cancel: cancel, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	u := &utterance{r: r, cancel: cancel, wake: make(chan struct{}, 1), done: make(chan struct{}), pending: make([]byte, lead)}
 	go u.run(own, partial)
 	return u, nil
 }
