@@ -104,7 +104,7 @@ func (r *registry) restingInCluster(ctx context.Context, id string) (*restingSes
 	if !chatctx.ValidID(id) {
 		return nil, nil
 	}
-	o, err := r.cfg.Cluster.Store().SessionOwner(ctx, id)
+	o, err := r.cfg.Cluster.Store().FindSession(ctx, id)
 	if err != nil || o.Revision == 0 {
 		return nil, contextProblem(err)
 	}

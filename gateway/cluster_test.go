@@ -124,7 +124,7 @@ func TestAnyNodeServesASession(t *testing.T) {
 		} else if _, detail := problemOf(t, header, body); !strings.Contains(detail, "no video yet") {
 			t.Errorf("an image through %s: %s", name, detail)
 		}
-		if _, body, _ := g.do("GET", "/v1/sessions", ""); bytes.Count(body, []byte(`"id":"s"`)) != 1 {
+		if _, body, _ := g.do("GET", "/v1/sessions", ""); bytes.Count(body, []byte(`"id":"s"`)) != 1 || !bytes.Contains(body, []byte(`"state":"connecting"`)) {
 			t.Errorf("the list of %s: %s", name, body)
 		}
 	}

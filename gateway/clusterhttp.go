@@ -86,6 +86,8 @@ func (n *nodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		owner = n.ownerOf(r.Context(), id)
 	}
 	switch {
+	case r.URL.Path == "/v1/sessions" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		n.list(w, r)
 	case owner == "" || owner == n.node.ID():
 		n.local.ServeHTTP(w, r)
 	case r.URL.Path == "/v1/agent" && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
@@ -100,7 +102,7 @@ func (n *nodes) ownerOf(ctx context.Context, id string) string {
 	if !chatctx.ValidID(id) || n.sessions.isLive(id) {
 		return ""
 	}
-	o, err := n.node.Store().SessionOwner(ctx, id)
+	o, err := n.node.Store().FindSession(ctx, id)
 	if err != nil || o.Revision == 0 || o.Deleted || !o.EndedAt.IsZero() || o.Node == n.node.ID() || !n.node.Alive(o.Node) {
 		return ""
 	}

@@ -160,7 +160,7 @@ func (r *registry) restingDetail(ctx context.Context, e *restingSession) (sessio
 
 func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) {
 	list := []sessionDetail{}
-	live, resting := s.sessions.list()
+	live, resting := s.sessions.list(!r.URL.Query().Has(onlyHere))
 	for _, session := range live {
 		list = append(list, session.detail())
 	}
@@ -246,7 +246,7 @@ func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) debugSessions(w http.ResponseWriter, _ *http.Request) {
-	live, resting := s.sessions.list()
+	live, resting := s.sessions.list(true)
 	type tracks struct {
 		sessionDetail
 		Tracks []frames.TrackStats `json:"tracks"`

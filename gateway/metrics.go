@@ -151,7 +151,7 @@ func (c *sessionCollector) Collect(ch chan<- prometheus.Metric) {
 	states := map[string]int{stateConnecting: 0, stateLive: 0, stateStalled: 0, stateEnded: 0}
 	agents, lag := 0, uint64(0)
 	sum := c.metrics.totals()
-	live, _ := c.registry.list()
+	live, _ := c.registry.list(false)
 	states[stateStalled], states[stateEnded] = c.registry.countResting()
 	for _, s := range live {
 		d := s.detail()

@@ -211,17 +211,19 @@ func (r *registry) find(ctx context.Context, id string) (*Session, *restingSessi
 	return nil, e, err
 }
 
-// list is every session, by id.
-func (r *registry) list() (live []*Session, resting []*restingSession) {
+// list is every session, by id; those that rest only if wished, since a cluster has to be asked for them.
+func (r *registry) list(rest bool) (live []*Session, resting []*restingSession) {
 	r.mu.Lock()
 	for _, s := range r.live {
 		live = append(live, s)
 	}
 	for _, e := range r.resting {
-		resting = append(resting, e)
+		if rest {
+			resting = append(resting, e)
+		}
 	}
 	r.mu.Unlock()
-	if r.cfg.Cluster != nil {
+	if rest && r.cfg.Cluster != nil {
 		resting = r.restOfCluster(live)
 	}
 	slices.SortFunc(live, func(a, b *Session) int { return strings.Compare(a.id, b.id) })

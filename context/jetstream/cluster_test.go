@@ -259,6 +259,12 @@ func testOwners(t *testing.T, one, other *Store) {
 	if err != nil || o.ID != "s3" || o.Key != o.Node || o.Term != 1 {
 		t.Fatalf("%+v, %v", o, err)
 	}
+	if near, err := one.FindSession(ctx, "s3"); err != nil || near.Key != o.Key || near.Revision != o.Revision {
+		t.Errorf("found %+v, %v; want %+v", near, err, o)
+	}
+	if near, err := one.FindSession(ctx, "nobody"); err != nil || near.Revision != 0 {
+		t.Errorf("found %+v, %v", near, err)
+	}
 	stale := o
 	for range 5 {
 		o.Term++

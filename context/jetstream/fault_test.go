@@ -244,6 +244,9 @@ func TestG2QuorumLost(t *testing.T) {
 	if err := s.PutBlob(t.Context(), "a", sum, chatctx.Blob{MIME: "image/png", Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.ReplaceSession(t.Context(), Owned{SessionRecord: chatctx.SessionRecord{ID: "s", Key: "a"}, Node: "n"}); err != nil {
+		t.Fatal(err)
+	}
 	b.current(s)
 	fresh := openCluster(t, cfg) // it knows nothing from memory
 	b.signal(1, syscall.SIGKILL)
@@ -262,6 +265,9 @@ func TestG2QuorumLost(t *testing.T) {
 	})
 	if blob, err := fresh.GetBlob(t.Context(), "a", sum); err != nil || string(blob.Data) != "x" {
 		t.Errorf("the image: %v", err)
+	}
+	if o, err := fresh.FindSession(t.Context(), "s"); err != nil || o.Node != "n" {
+		t.Errorf("whose the session is: %+v, %v", o, err)
 	}
 	b.spawn(1)
 	at := time.Now()

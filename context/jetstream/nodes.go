@@ -98,6 +98,40 @@ type Owned struct {
 // ErrChanged: the record is not what the caller thinks that it is.
 var ErrChanged = errors.New("the record has changed")
 
+// FindSession is SessionOwner as any replica knows it: at once, and also while the cluster takes nothing; a moment old, but never
+// without a record that was acknowledged.
+func (s *Store) FindSession(ctx context.Context, id string) (Owned, error) {
+	if err := checkSession(id); err != nil {
+		return Owned{}, err
+	}
+	var o Owned
+	near, cancel := s.within(ctx)
+	defer cancel()
+	err := s.persist(near, func(ctx context.Context, r *running) error {
+		msg, err := ask(ctx, r.alive, r.read, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + sessionStream + "." + sessionPrefix + id})
+		if err != nil {
+			return err
+		}
+		o = Owned{}
+		switch status := msg.Header.Get("Status"); status {
+		case "":
+		case "404":
+			return nil
+		default:
+			return fmt.Errorf("the store's server answers %s", status)
+		}
+		if err := json.Unmarshal(msg.Data, &o); err != nil {
+			return s.damaged("the record of session %s does not read", id)
+		}
+		o.Revision, err = strconv.ParseUint(msg.Header.Get(nats.JSSequence), 10, 64)
+		return err
+	})
+	if err == nil && o.Revision == 0 {
+		return s.SessionOwner(ctx, id) // perhaps it was a replica that lags
+	}
+	return o, err
+}
+
 // SessionOwner is the record of an id as the cluster has it now; Revision is 0 when there is none.
 func (s *Store) SessionOwner(ctx context.Context, id string) (Owned, error) {
 	if err := checkSession(id); err != nil {
