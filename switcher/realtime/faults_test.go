@@ -141,7 +141,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 	}
 }
 
-func TestAProviderThatReadsSlowlyCostsSoundNotTheCall(t *testing.T) {
+func TestG12AProviderThatReadsSlowlyCostsSoundNotTheCall(t *testing.T) {
 	with(t, setup{script: faketest.Script{SlowRead: 100 * time.Millisecond, Deaf: true}}, func(r *rig) {
 		r.floor(false)
 		r.sound(make([]int16, 60*dialect.Rate))
@@ -153,8 +153,8 @@ func TestAProviderThatReadsSlowlyCostsSoundNotTheCall(t *testing.T) {
 	})
 }
 
-// TestASessionThatIsBehindHoldsTheProvider: what waits is bounded, the caller is heard all the same, and nothing is lost.
-func TestASessionThatIsBehindHoldsTheProvider(t *testing.T) {
+// TestG12ASessionThatIsBehindHoldsTheProvider: what waits is bounded, the caller is heard all the same, and nothing is lost.
+func TestG12ASessionThatIsBehindHoldsTheProvider(t *testing.T) {
 	with(t, setup{script: faketest.Script{Answer: texts(faketest.Answer{Text: "A very long story", Sound: 7 * time.Minute})}}, func(r *rig) {
 		r.ready()
 		gate := make(chan struct{})
@@ -177,7 +177,7 @@ func TestASessionThatIsBehindHoldsTheProvider(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsForTheFloorIsBounded(t *testing.T) {
+func TestG12WhatWaitsForTheFloorIsBounded(t *testing.T) {
 	with(t, setup{script: faketest.Script{Deaf: true}}, func(r *rig) {
 		r.ready()
 		r.sound(make([]int16, 60*dialect.Rate))
@@ -189,7 +189,7 @@ func TestWhatWaitsForTheFloorIsBounded(t *testing.T) {
 	})
 }
 
-func TestNonsenseFromTheProviderIsCounted(t *testing.T) {
+func TestG12NonsenseFromTheProviderIsCounted(t *testing.T) {
 	with(t, setup{}, func(r *rig) {
 		r.floor(false)
 		for _, raw := range []string{`{`, `[]`, `{"type":"sightline.frame","n":1}`, `{"type":"response.output_audio.delta","item_id":"i","response_id":"r","delta":"!!!"}`,
@@ -204,7 +204,7 @@ func TestNonsenseFromTheProviderIsCounted(t *testing.T) {
 	})
 }
 
-// TestG13: nothing is left when a leg is stopped, whatever it was doing; the bubble fails on a goroutine that is.
+// TestG13StoppedAtAnyTime: nothing is left when a leg is stopped, whatever it was doing; the bubble fails on a goroutine that is.
 func TestG13StoppedAtAnyTime(t *testing.T) {
 	for after := time.Duration(0); after < 4*time.Second; after += 333 * time.Millisecond {
 		s := setup{script: faketest.Script{Answer: texts(faketest.Answer{Text: "A long story", Sound: 5 * time.Second, Pace: 100 * time.Millisecond})}, start: lookStart(func() []switcher.Sight {
