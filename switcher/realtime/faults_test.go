@@ -141,6 +141,25 @@ func TestAnswersThatNeverCome(t *testing.T) {
 	}
 }
 
+// TestATurnThatTheProviderForgets is answered all the same: also one that was spoken over another answer.
+func TestATurnThatTheProviderForgets(t *testing.T) {
+	script := faketest.Script{IgnoresTurns: true, Answer: texts(faketest.Answer{Text: "A long story", Sound: 3 * time.Second, Pace: 100 * time.Millisecond})}
+	with(t, setup{script: script}, func(r *rig) {
+		r.floor(false)
+		r.speak(time.Second)
+		r.until("sound", func() bool { return len(all[switcher.SoundOut](r)) > 3 })
+		if waited := time.Since(r.start); waited > 9*time.Second {
+			t.Errorf("answered after %v", waited)
+		}
+		r.speak(time.Second)
+		r.done(2)
+		r.idle(20 * time.Second)
+		if n := len(all[switcher.TurnDoneOut](r)); n != 2 || r.noticed("answer_owed") != 2 {
+			t.Errorf("%d answers, %d were owed", n, r.noticed("answer_owed"))
+		}
+	})
+}
+
 func TestG12AProviderThatReadsSlowlyCostsSoundNotTheCall(t *testing.T) {
 	with(t, setup{script: faketest.Script{SlowRead: 100 * time.Millisecond, Deaf: true}}, func(r *rig) {
 		r.floor(false)

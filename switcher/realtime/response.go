@@ -18,6 +18,9 @@ const (
 	textRetries = 1                      // of an answer without sound
 	failRetries = 1
 	mostAnswers = 64 // remembered
+	// owedWait is how long a provider that answers turns by itself may take to begin: some do not answer what was said over
+	// another answer, without a word, and a profile may be wrong.
+	owedWait = 6 * time.Second
 )
 
 // gate lets one answer at a time into the conversation.
@@ -28,6 +31,7 @@ type gate struct {
 	wants  bool      // one more is wanted as soon as that is over
 	params *dialect.ResponseParams
 	wait   time.Time // not before
+	owed   time.Time // since when the provider owes an answer to a turn of the caller, zero: it does not
 	last   time.Time // the provider's last word of an answer
 
 	busies, silent int
@@ -97,7 +101,7 @@ func (g *gate) busy(now time.Time) {
 		}
 		g.wait = now.Add(busyWait)
 	}
-	g.wants = true
+	g.wants, g.owed = true, time.Time{}
 }
 
 // refused: the answer that was asked for will not be made.
@@ -111,7 +115,7 @@ func (r *run) answerBegins(resp dialect.Response, now time.Time) {
 		r.send(&dialect.ResponseCancel{EventID: r.id("cancel"), ResponseID: resp.ID})
 		return
 	}
-	g.active, g.asked, g.last, g.busies = resp.ID, time.Time{}, now, 0
+	g.active, g.asked, g.owed, g.last, g.busies = resp.ID, time.Time{}, time.Time{}, now, 0
 }
 
 // answerEvent takes the pieces of an answer.
@@ -164,6 +168,9 @@ func (r *run) answerDone(resp dialect.Response, now time.Time) {
 		return
 	}
 	g.silent = 0
+	if !g.owed.IsZero() {
+		g.owed = now // it begins with that only now
+	}
 	switch resp.Status {
 	case dialect.StatusCancelled:
 		r.closeAll(a, switcher.TurnCancelled)
@@ -255,6 +262,11 @@ func (r *run) withoutSound(a *response) {
 // watch gives up answers that do not come.
 func (r *run) watch(now time.Time) {
 	g := &r.response
+	if !g.owed.IsZero() && g.active == "" && g.asked.IsZero() && now.Sub(g.owed) > owedWait {
+		g.owed = time.Time{}
+		r.notice("answer_owed", "the provider did not answer a turn by itself; it was asked to")
+		r.respond(nil)
+	}
 	switch {
 	case !g.asked.IsZero() && now.Sub(g.asked) > r.cfg.ResponseTimeout:
 		g.asked = time.Time{}

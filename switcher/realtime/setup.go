@@ -14,11 +14,10 @@ import (
 
 // seedState is what the provider has still to acknowledge.
 type seedState struct {
-	waiting map[string]bool   // item ids
-	count   int               // of items, where the provider gives ids of its own
-	counted map[string]bool   // ids that were taken for one of them
-	ours    map[string]string // the provider's id → our item's, of everything that we put in
-	calls   map[string]bool   // call ids that the provider knows from the seed
+	waiting map[string]bool // item ids
+	count   int             // of items, where the provider gives ids of its own
+	counted map[string]bool // ids that were taken for one of them
+	calls   map[string]bool // call ids that the provider knows from the seed
 }
 
 // greeted: the provider has spoken, so it listens.
@@ -102,7 +101,7 @@ func (r *run) settled(ctx context.Context, s dialect.Session) {
 		}
 	}
 	r.phase = seeding
-	r.seed = seedState{waiting: map[string]bool{}, counted: map[string]bool{}, ours: map[string]string{}, calls: map[string]bool{}}
+	r.seed = seedState{waiting: map[string]bool{}, counted: map[string]bool{}, calls: map[string]bool{}}
 	conversation, losses := project.OpenAIRealtime(r.start.Seed.Items, r.options(ctx, unanswered(r.start.Seed.Items)))
 	r.lost(losses)
 	for _, item := range r.start.Seed.Items {
@@ -157,9 +156,8 @@ func (r *run) create(c project.RealtimeConversation, purpose string, chained boo
 	before := ""
 	for i := range c.Items {
 		e := &dialect.ItemCreate{EventID: r.id(purpose), Item: realtimeItem(c.Items[i])}
-		ours, id := c.ItemIDs[e.Item.ID], e.Item.ID
+		id := e.Item.ID
 		if r.p.ClientIDs {
-			r.seed.ours[id] = ours
 			if chained {
 				e.PreviousItemID = before
 			}

@@ -188,6 +188,9 @@ func (r *run) callerEvent(e dialect.ServerEvent, now time.Time) {
 		}
 	case *dialect.TranscriptionCompleted:
 		text := strings.TrimSpace(e.Transcript)
+		if text == "" {
+			r.response.owed = time.Time{} // there may be nothing to answer
+		}
 		r.settle(e.ItemID, text, text == "") // nothing understood: there will be no transcript
 	case *dialect.TranscriptionFailed:
 		r.settle(e.ItemID, "", true)
@@ -209,7 +212,10 @@ func (r *run) committed(e *dialect.InputAudioCommitted, now time.Time) {
 			}
 		}
 	}
-	if r.cfg.ownTurns() && !r.response.auto {
+	switch {
+	case r.cfg.ownTurns() && r.response.auto:
+		r.response.owed = now
+	case r.cfg.ownTurns():
 		r.respond(nil)
 	}
 }

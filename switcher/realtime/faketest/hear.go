@@ -77,7 +77,7 @@ func (c *conn) frame() {
 		c.ear.item = ""
 		c.mu.Unlock()
 		c.committed(speaking)
-		if t.CreateResponse == nil || *t.CreateResponse || c.p.script.IgnoresCreate {
+		if wanted := t.CreateResponse == nil || *t.CreateResponse || c.p.script.IgnoresCreate; wanted && !c.p.script.IgnoresTurns {
 			c.begin(nil, "")
 		}
 	}

@@ -34,8 +34,9 @@ type Script struct {
 	LateTranscript bool // transcripts come after the answer
 	IgnoresCreate  bool // answers turns by itself whatever create_response says
 	IgnoresCancel  bool
-	RefuseItem     int // the n-th item.create is refused with an error, from 1
-	CloseOnItem    int // the first item.create is answered with this close code
+	IgnoresTurns   bool // never answers one by itself, and says nothing of it
+	RefuseItem     int  // the n-th item.create is refused with an error, from 1
+	CloseOnItem    int  // the first item.create is answered with this close code
 	SlowRead       time.Duration
 	Deaf           bool // no server VAD
 }
