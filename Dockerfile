@@ -18,7 +18,7 @@ RUN scripts/build /out
 FROM debian:bookworm-slim
 COPY scripts/install /setup/install
 COPY scripts/lib/ /setup/lib/
-RUN /setup/install runtime && rm -rf /setup /var/lib/apt/lists/* \
+RUN /setup/install runtime engines && rm -rf /setup /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --create-home --home-dir /var/lib/sightline sightline
 COPY --from=build /out/ /usr/local/bin/
 ENV SIGHTLINE_DATA_DIR=/var/lib/sightline/conversations
