@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -18,24 +19,40 @@ import (
 
 const testLease = 1200 * time.Millisecond
 
-// natsAlone is a NATS server with JetStream that outlives the gateways of a test.
-func natsAlone(t *testing.T) string {
+// natsServer is a NATS server with JetStream, alone, that can be stopped and started again.
+type natsServer struct {
+	t       *testing.T
+	options server.Options
+	running *server.Server
+}
+
+func startNATS(t *testing.T) *natsServer {
 	t.Helper()
-	srv, err := server.NewServer(&server.Options{
+	n := &natsServer{t: t, options: server.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, MaxPayload: 4 << 20,
-	})
+	}}
+	n.start()
+	n.options.Port = n.running.Addr().(*net.TCPAddr).Port
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (n *natsServer) start() {
+	n.t.Helper()
+	options := n.options
+	srv, err := server.NewServer(&options)
 	if err != nil {
-		t.Fatal(err)
+		n.t.Fatal(err)
 	}
 	srv.Start()
-	t.Cleanup(func() {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-	})
-	if !srv.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server does not get ready")
+	if n.running = srv; !srv.ReadyForConnections(10 * time.Second) {
+		n.t.Fatal("the NATS server does not get ready")
 	}
-	return srv.ClientURL()
+}
+
+func (n *natsServer) stop() {
+	n.running.Shutdown()
+	n.running.WaitForShutdown()
 }
 
 // nodeUnderTest is a gateway of a cluster.
@@ -49,7 +66,7 @@ type nodeUnderTest struct {
 func startNode(t *testing.T, url, id string, change func(*Config)) *nodeUnderTest {
 	t.Helper()
 	store, err := jetstream.Open(t.Context(), jetstream.Config{
-		External: jetstream.External{URL: url, Replicas: 1, Lease: testLease}, UnsafeSync: true, MaxStoreBytes: 64 << 20, Partitions: 1,
+		External: jetstream.External{URL: url, Replicas: 1, Lease: testLease}, UnsafeSync: true, MaxStoreBytes: 64 << 20, Partitions: 1, Timeout: 3 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +76,7 @@ func startNode(t *testing.T, url, id string, change func(*Config)) *nodeUnderTes
 		t.Fatal(err)
 	}
 	g := startGateway(t, func(c *Config) {
-		c.Store, c.Directory, c.Cluster = store, store, node
+		c.Store, c.Directory, c.Health, c.Cluster = store, store, store.Health, node
 		if change != nil {
 			change(c)
 		}
@@ -83,7 +100,7 @@ func startNode(t *testing.T, url, id string, change func(*Config)) *nodeUnderTes
 }
 
 func twoNodes(t *testing.T, change func(*Config)) (a, b *nodeUnderTest) {
-	url := natsAlone(t)
+	url := startNATS(t).running.ClientURL()
 	a, b = startNode(t, url, "a", change), startNode(t, url, "b", change)
 	eventually(t, func() string {
 		if len(a.node.Peers()) == 1 && len(b.node.Peers()) == 1 {
@@ -352,5 +369,52 @@ func TestSweepOfACluster(t *testing.T) {
 	}
 	if head, err := b.node.Store().Head(t.Context(), o.Key); err != nil || head != 0 {
 		t.Errorf("the conversation is still there: %d, %v", head, err)
+	}
+}
+
+// TestAnOutageOfTheStoreRestartsNothing: liveness stays, readiness goes; agents stay attached, what they ask for is refused in time;
+// when the store is back, so is all.
+func TestAnOutageOfTheStoreRestartsNothing(t *testing.T) {
+	nats := startNATS(t)
+	g := startNode(t, nats.running.ClientURL(), "a", nil)
+	g.createSession("s")
+	c, _ := g.attach("s", "near", `"want":{"context":true}`)
+	g.say("s", "before")
+	c.expect("context.entry")
+	nats.stop()
+	ready := func(want int) {
+		t.Helper()
+		eventually(t, func() string {
+			if status, body, _ := g.do("GET", "/readyz", ""); status != want {
+				return fmt.Sprint("readyz ", status, " ", string(body))
+			}
+			return ""
+		})
+	}
+	ready(503)
+	if status, _, _ := g.do("GET", "/healthz", ""); status != 200 {
+		t.Errorf("healthz %d during the outage", status)
+	}
+	began := time.Now()
+	status, body, _ := g.do("POST", "/v1/sessions/s/context", `{"op_id":"during","item":{"type":"message","role":"user","content":"during"}}`)
+	if took := time.Since(began); status != 503 || !bytes.Contains(body, []byte("engine_unavailable")) || took > 5*time.Second {
+		t.Errorf("an append during the outage: %d %s after %v", status, body, took)
+	}
+	if status, body, _ := g.do("GET", "/v1/sessions/s/context", ""); status != 200 || !bytes.Contains(body, []byte("before")) {
+		t.Errorf("reading a live session during the outage: %d %s", status, body)
+	}
+	c.send(`{"type":"ping","id":"still here"}`)
+	c.expect("pong")
+	nats.start()
+	ready(200)
+	eventually(t, func() string {
+		status, body, _ := g.do("POST", "/v1/sessions/s/context", `{"op_id":"during","item":{"type":"message","role":"user","content":"during"}}`)
+		if status != 200 {
+			return string(body)
+		}
+		return ""
+	})
+	if e := c.expect("context.entry"); e["seq"] != 2.0 || e["op_id"] != "during" {
+		t.Errorf("after the outage: %v", e)
 	}
 }

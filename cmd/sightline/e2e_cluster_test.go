@@ -43,7 +43,7 @@ func natsCluster(t *testing.T) string {
 	var configs, urls []string
 	for i := range 3 {
 		config := filepath.Join(dir, fmt.Sprint(i, ".conf"))
-		text := fmt.Sprintf("server_name: n%d\nlisten: 127.0.0.1:%d\nmax_payload: 4MB\nserver_tags: [\"sync:always\"]\njetstream { store_dir: %q, sync_interval: always, max_file: 8GB }\ncluster { name: c, listen: 127.0.0.1:%d, routes: [%s] }\n",
+		text := fmt.Sprintf("server_name: n%d\nlisten: 127.0.0.1:%d\nmax_payload: 4MB\nserver_tags: [\"sync:always\"]\njetstream { store_dir: %q, sync_interval: always, max_file: 32GB }\ncluster { name: c, listen: 127.0.0.1:%d, routes: [%s] }\n",
 			i, ports[i], filepath.Join(dir, fmt.Sprint(i)), ports[3+i], routes)
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -209,6 +209,48 @@ func TestE2EG2TheGatewayThatSlept(t *testing.T) {
 				t.Errorf("%s: %s is there %d times", name, op, n)
 			}
 		}
+	}
+}
+
+// TestE2EFromADirectoryToACluster: exported from a data directory and imported into a cluster, twice, conversations with their images
+// and sessions are what they were, and go on.
+func TestE2EFromADirectoryToACluster(t *testing.T) {
+	url := natsCluster(t)
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "all.jsonl")
+	one := serveProcess(t, "--data-dir", dir)
+	one.open("call")
+	pixel := "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+	say := func(s *served, op, content string) {
+		t.Helper()
+		if status, _, body := s.call("POST", "/v1/sessions/call/context", "application/json",
+			fmt.Sprintf(`{"op_id":%q,"item":{"type":"message","role":"user","content":%s}}`, op, content)); status != http.StatusOK {
+			t.Fatalf("%s: %d %s", op, status, body)
+		}
+	}
+	say(one.served, "one", `"words"`)
+	say(one.served, "two", `[{"type":"image","url":"`+pixel+`"}]`)
+	_, _, want := one.call("GET", "/v1/sessions/call/context?inline=true", "", "")
+	one.kill()
+	tool := func(args ...string) {
+		t.Helper()
+		var out, complaints lockedBuffer
+		p := program{args: append([]string{"log"}, args...), getenv: func(string) string { return "" }, stdout: &out, stderr: &complaints}
+		if code := p.run(); code != exitOK {
+			t.Fatalf("sightline log %s: %d %s", strings.Join(args, " "), code, complaints.String())
+		}
+	}
+	tool("export", "--data-dir", dir, "--out", file)
+	tool("import", "--nats-url", url, file)
+	tool("import", "--nats-url", url, file)
+	tool("verify", "--nats-url", url)
+	many := serveProcess(t, "--data-dir", "", "--nats-url", url)
+	if _, _, got := many.call("GET", "/v1/sessions/call/context?inline=true", "", ""); !bytes.Equal(got, want) {
+		t.Errorf("in the cluster it is %.400s\nwant %.400s", got, want)
+	}
+	say(many.served, "one", `"again"`) // known from before
+	say(many.served, "three", `"more"`)
+	if s := many.session("call"); s.Seq != 3 {
+		t.Errorf("seq %d, want 3", s.Seq)
 	}
 }
 
