@@ -36,10 +36,16 @@ func echoLeg(failing bool) Leg {
 	})
 }
 
-func benchCall(b *testing.B) (*Switcher, *chatctx.Log, func()) {
+func benchCall(b *testing.B, items int) (*Switcher, *chatctx.Log, func()) {
 	log, err := chatctx.OpenLog(b.Context(), chatctx.LogConfig{Store: chatctx.NewMemStore(), Session: "s"})
 	if err != nil {
 		b.Fatal(err)
+	}
+	for i := range items {
+		role := []chatctx.Role{chatctx.RoleUser, chatctx.RoleAssistant}[i%2]
+		if _, err := log.Append(b.Context(), chatctx.Origin{Author: "a", At: time.Now()}, chatctx.Op{ID: fmt.Sprint(i), Kind: chatctx.OpAppend, Item: &chatctx.Message{Role: role, Content: chatctx.TextContent("It has shipped.")}}); err != nil {
+			b.Fatal(err)
+		}
 	}
 	pipe := func(name string, kind Kind, failing bool) Pipeline {
 		return Pipeline{Name: name, Kind: kind, Can: Capability{Seeds: []SeedMode{SeedItems}}, New: func() Leg { return echoLeg(failing) }}
@@ -63,9 +69,10 @@ func report(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-// BenchmarkSwitch is a whole switch to a leg that is ready at once: two appends, a flush, the hand-over.
+// BenchmarkSwitch is a whole switch to a leg that is ready at once, in a conversation of 500 items: seed, two appends, a flush, the
+// hand-over.
 func BenchmarkSwitch(b *testing.B) {
-	sw, _, end := benchCall(b)
+	sw, _, end := benchCall(b, 500)
 	defer end()
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
@@ -80,7 +87,7 @@ func BenchmarkSwitch(b *testing.B) {
 
 // BenchmarkAbort is from the request to the answer that the leg has failed; the old one was never held.
 func BenchmarkAbort(b *testing.B) {
-	sw, _, end := benchCall(b)
+	sw, _, end := benchCall(b, 0)
 	defer end()
 	var took []time.Duration
 	for b.Loop() {
@@ -96,7 +103,7 @@ func BenchmarkAbort(b *testing.B) {
 // BenchmarkSwitchesKeepAll switches after each typed message while the answer to it is on its way; nothing may be lost, doubled or out
 // of order. With -benchtime 10000x it is the design's figure.
 func BenchmarkSwitchesKeepAll(b *testing.B) {
-	sw, log, end := benchCall(b)
+	sw, log, end := benchCall(b, 0)
 	n := 0
 	for ; b.Loop(); n++ {
 		text := fmt.Sprint("m", n)

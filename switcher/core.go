@@ -63,6 +63,7 @@ type core struct {
 	doneOrder []string
 	timers    map[timer]time.Time
 	count     Counters
+	ending    bool // nothing new is begun
 	dirty     bool // what legs and rates give may have changed; the runner clears it
 	trouble   func(msg string, args ...any)
 }

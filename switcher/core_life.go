@@ -186,7 +186,7 @@ func (c *core) lose(r *run, err *LegError) {
 // refill prepares a leg for the empty floor, unless one is being prepared.
 func (c *core) refill() {
 	l := c.lost
-	if l == nil || c.change != nil && c.change.run != nil {
+	if l == nil || c.ending || c.change != nil && c.change.run != nil {
 		return
 	}
 	target, ok := c.candidate(l)
@@ -345,6 +345,7 @@ func (c *core) rollAgain() {
 
 // end: the session is over.
 func (c *core) end() {
+	c.ending = true
 	if ch := c.change; ch != nil {
 		committing := ch.run != nil && ch.run.state == runCommitting
 		if committing {

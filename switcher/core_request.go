@@ -24,6 +24,8 @@ func (c *core) request(e evSwitch) {
 func (c *core) ask(ch *change) {
 	now := c.change
 	switch {
+	case c.ending:
+		c.refuse(ch, fail(Draining, "", "the session ends"))
 	case now != nil && (now.opID == ch.opID || slices.Contains(now.joined, ch.opID)):
 		c.join(now, ch)
 	case c.active != nil && c.active.reg == ch.target.reg && ch.instructions == "" && ch.handoff == nil:
