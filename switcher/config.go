@@ -73,7 +73,8 @@ type Failover struct {
 	Reopen int
 	// SameKind keeps to pipelines of the same kind; else the other kind is the last resort.
 	SameKind bool
-	// Phrase is spoken when the floor has been empty for PhraseAfter: "One moment, please."; "" : nothing.
+	// Phrase is spoken when the floor has been empty for PhraseAfter, and again when it stays so for long: "One moment, please.";
+	// "": nothing.
 	Phrase      string
 	PhraseAfter time.Duration // 0: 2 s
 	MinBackoff  time.Duration // before the second try; doubles up to MaxBackoff. 0: 250 ms

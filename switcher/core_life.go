@@ -296,12 +296,16 @@ func (c *core) tryAgain(ch *change, err *Error) {
 	c.in(dueRetry, "", min(max(wait, 0), c.failover.MaxBackoff))
 }
 
+// phraseAgain is after how many times PhraseAfter the phrase is said again.
+const phraseAgain = 5
+
 // phrase says that it takes longer.
 func (c *core) phrase() {
 	if c.lost == nil || c.active != nil || !c.speaker || !c.voice || c.failover.Phrase == "" {
 		return
 	}
 	c.phrases++
+	c.in(duePhrase, "", phraseAgain*c.failover.PhraseAfter)
 	c.takeOther(evSay{SayRequest{OpID: fmt.Sprintf("phrase-%d-%d", c.last, c.phrases), Text: c.failover.Phrase, Interruptible: true}})
 }
 
