@@ -127,7 +127,14 @@ func pipelineOf(m wire.LegRegister) (switcher.Pipeline, error) {
 		return p, problem.New(problem.InvalidArgument, "out_rate %d: allowed are 8000 to 48000 and -1", m.OutRate).WithField("out_rate")
 	}
 	p.Can.OwnTurns = m.OwnTurns
-	p.Can.Seeds = []switcher.SeedMode{switcher.SeedHybrid, switcher.SeedItems, switcher.SeedInstructions}
+	switch mode := switcher.SeedMode(m.Seed); mode {
+	case "":
+		p.Can.Seeds = []switcher.SeedMode{switcher.SeedHybrid, switcher.SeedItems, switcher.SeedInstructions}
+	case switcher.SeedHybrid, switcher.SeedItems, switcher.SeedInstructions:
+		p.Can.Seeds = []switcher.SeedMode{mode}
+	default:
+		return p, problem.New(problem.InvalidArgument, "seed %q: allowed are hybrid, items and instructions", m.Seed).WithField("seed")
+	}
 	return p, nil
 }
 

@@ -347,6 +347,7 @@ func TestBadPipelineMessagesAreRefusedAndChangeNothing(t *testing.T) { // G12
 		{`{"type":"leg.register","op_id":"o","name":"x","kind":"choir"}`, "invalid_argument", "kind"},
 		{`{"type":"leg.register","op_id":"o","name":"x","kind":"cascade","in_rate":8000}`, "invalid_argument", "in_rate"},
 		{`{"type":"leg.register","op_id":"o","name":"x","kind":"cascade","out_rate":96000}`, "invalid_argument", "out_rate"},
+		{`{"type":"leg.register","op_id":"o","name":"x","kind":"cascade","seed":"grass"}`, "invalid_argument", "seed"},
 		{`{"type":"leg.register","name":"x","kind":"cascade"}`, "invalid_argument", "op_id"},
 		{`{"type":"leg.text","epoch":1,"item_id":"","delta":"x"}`, "invalid_argument", "item_id"},
 		{`{"type":"leg.transcript","epoch":1,"item_id":"i","who":"nobody","text":"x"}`, "invalid_argument", "who"},

@@ -24,7 +24,7 @@ func (a *agent) legs() ([]agentclient.Leg, error) {
 		return nil, err
 	}
 	engines := made.Cascade()
-	leg := agentclient.Leg{Name: a.o.agentID, Kind: switcher.Kind(a.o.leg), Default: true, Look: func(ctx context.Context, _ time.Duration) []switcher.Sight { return a.look(ctx) }}
+	leg := agentclient.Leg{Name: a.o.agentID, Kind: switcher.Kind(a.o.leg), Default: true, Seed: switcher.SeedItems, Look: func(ctx context.Context, _ time.Duration) []switcher.Sight { return a.look(ctx) }}
 	for _, m := range local.Check() {
 		a.say("%s", m.Sentence)
 		switch m.Engine {

@@ -333,14 +333,9 @@ func (s summarizer) Summarize(ctx context.Context, r window.Request) (string, er
 // cascadePipeline offers a cascade of these engines.
 func cascadePipeline(name, provider string, e engines, models []cascade.Model, log *slog.Logger) switcher.Pipeline {
 	cfg := cascade.Config{Recognizers: e.recognizers, Models: models, Voices: e.voices, Log: log}
-	p := switcher.Pipeline{Name: name, Kind: switcher.Cascade, Provider: provider, New: func() switcher.Leg { return cascade.New(cfg) }}
-	if len(e.recognizers) > 0 {
-		p.Can.InRate = e.recognizers[0].Rate()
+	return switcher.Pipeline{
+		Name: name, Kind: switcher.Cascade, Provider: provider, Can: cfg.Capability(), New: func() switcher.Leg { return cascade.New(cfg) },
 	}
-	if len(e.voices) > 0 {
-		p.Can.OutRate = e.voices[0].Rate()
-	}
-	return p
 }
 
 // speaker is the voice of what no leg says: the first that works.

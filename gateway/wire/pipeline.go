@@ -206,6 +206,8 @@ type LegRegister struct {
 	OutRate int    `json:"out_rate,omitempty"` // Hz of the sound it makes, default 24000; -1: text only
 	// OwnTurns: it finds the caller's turns itself and says so by leg.transcript.
 	OwnTurns bool `json:"own_turns,omitempty"`
+	// Seed is the form in which it wants to be told what was said: hybrid (default), items or instructions.
+	Seed string `json:"seed,omitempty"`
 }
 
 // LegSeed is what a leg is told of the conversation before it begins.

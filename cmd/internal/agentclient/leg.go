@@ -26,6 +26,7 @@ type Leg struct {
 	InRate   int // Hz of the caller's sound: 16000, 24000, 48000, or -1 for none; 0: 16000
 	OutRate  int // Hz of the leg's sound, or -1 for text only; 0: 24000
 	OwnTurns bool
+	Seed     switcher.SeedMode // "": hybrid
 	New      func() switcher.Leg
 	// Look is what the leg sees; nil: nothing.
 	Look func(ctx context.Context, maxAge time.Duration) []switcher.Sight
@@ -67,6 +68,7 @@ func (l *legs) register() {
 		l.conn.send(wire.LegRegister{
 			Type: wire.TypeLegRegister, OpID: "leg-" + leg.Name, Name: leg.Name, Kind: string(leg.Kind), Default: leg.Default,
 			InRate: leg.InRate, OutRate: leg.OutRate, OwnTurns: leg.OwnTurns,
+			Seed: string(leg.Seed),
 		})
 	}
 }
