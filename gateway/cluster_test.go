@@ -205,6 +205,9 @@ func TestG1AnAgentOnAnotherNode(t *testing.T) {
 	if b.sessions.countLive() != 1 {
 		t.Error("b has not taken the session over")
 	}
+	if _, body, _ := b.do("GET", "/metrics", ""); !bytes.Contains(body, []byte("\nsightline_relayed_agents 1\n")) || !bytes.Contains(body, []byte("\nsightline_relays_moved_total 1\n")) {
+		t.Error("the relay and its move are not counted")
+	}
 	if _, body, _ := b.do("GET", "/v1/sessions/s/context", ""); bytes.Count(body, []byte("from b again")) != 1 {
 		t.Errorf("the conversation: %s", body)
 	}

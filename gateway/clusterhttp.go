@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	chatctx "sightline/context"
@@ -27,6 +28,8 @@ type nodes struct {
 	log       *slog.Logger
 	maxBytes  int
 	relays    sync.WaitGroup // agent sockets of sessions elsewhere
+	relayed   atomic.Int64   // how many there are
+	moved     atomic.Uint64  // times that one went on with another node
 	ctx       context.Context
 	cancel    context.CancelFunc // ends them
 }
@@ -49,6 +52,7 @@ func (s *Server) amongNodes(local http.Handler) http.Handler {
 		},
 		MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
+	s.metrics.watchRelays(n)
 	node.Watch(s.sessions.countLive, func() { s.sessions.reconsider(n.ctx) })
 	s.nodes = n
 	return n

@@ -90,6 +90,8 @@ func (n *nodes) relay(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	n.relays.Add(1)
 	defer n.relays.Done()
+	n.relayed.Add(1)
+	defer n.relayed.Add(-1)
 	l.serve(up, subprotocols)
 }
 
@@ -152,6 +154,7 @@ func (l *relay) serve(up *websocket.Conn, subprotocols []string) {
 			l.leave()
 			return
 		}
+		l.nodes.moved.Add(1)
 	}
 }
 

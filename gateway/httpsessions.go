@@ -232,10 +232,9 @@ func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if live != nil {
-		live.End(reasonDeleted)
-		select {
-		case <-live.Done():
-		case <-r.Context().Done():
+		if err := s.sessions.endDeleted(r.Context(), live); err != nil {
+			problem.Write(w, err)
+			return
 		}
 		d := live.detail()
 		d.State = stateEnded

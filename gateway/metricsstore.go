@@ -17,6 +17,15 @@ func (m *metrics) watchStore(cfg Config) {
 	}
 }
 
+// watchRelays adds the figures of agent sockets whose session is on another node.
+func (m *metrics) watchRelays(n *nodes) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sightline_relayed_agents", Help: "Agent sockets here whose session is, or was, on another node."},
+			func() float64 { return float64(n.relayed.Load()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sightline_relays_moved_total", Help: "Times that such a socket went on with another node."},
+			func() float64 { return float64(n.moved.Load()) }))
+}
+
 type storeCollector struct {
 	store *jetstream.Store
 	cfg   Config

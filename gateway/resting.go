@@ -108,6 +108,33 @@ func (r *registry) forgetLocked(e *restingSession) {
 	}
 }
 
+// endDeleted ends a live session by request and waits for it. One that is just ending for another reason is deleted when it rests.
+func (r *registry) endDeleted(ctx context.Context, s *Session) error {
+	s.End(reasonDeleted)
+	select {
+	case <-s.Done():
+	case <-ctx.Done():
+		return nil
+	}
+	if s.endReason == reasonDeleted { // nobody writes it any more
+		return nil
+	}
+	for {
+		now, e, err := r.find(ctx, s.id)
+		switch {
+		case err != nil, now != nil && now != s, now == nil && e == nil: // it goes on already, or is forgotten
+			return err
+		case e != nil:
+			return r.markDeleted(ctx, e)
+		}
+		select {
+		case <-time.After(time.Millisecond): // it is being laid to rest
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // markDeleted makes the id of a resting session begin a new conversation when it is used again.
 func (r *registry) markDeleted(ctx context.Context, e *restingSession) error {
 	if r.cfg.Cluster != nil {
