@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/cmd/internal/whipclient"
 	"sightline/gateway/sound/soundtest"
 	"sightline/switcher/local"
 )
@@ -23,13 +27,13 @@ type talker struct {
 	ears  *local.Recognizer
 }
 
-func callAndTalk(t *testing.T, s *served, session string) *talker {
+func callAndTalk(t *testing.T, s *served, session string, camera ...[]byte) *talker {
 	t.Helper()
 	engines, err := local.New(local.Config{Voice: local.VoiceConfig{Voice: "rms"}, Recognizer: local.RecognizerConfig{Warm: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &talker{Caller: soundtest.Call(t, s.URL, session), t: t, voice: engines.Voice, ears: engines.Recognizer}
+	return &talker{Caller: soundtest.CallWithVideo(t, s.URL, session, camera), t: t, voice: engines.Voice, ears: engines.Recognizer}
 }
 
 // says speaks a sentence and gives when it was begun.
@@ -124,4 +128,53 @@ func TestE2ETalkWithoutAnyKey(t *testing.T) {
 	if !strings.Contains(heard, "four seven one one") {
 		t.Errorf("the answer was %q, the caller understood %q", answer, heard)
 	}
+}
+
+// sign is a camera that shows a sign, as VP8 frames.
+func sign(t *testing.T, text string) [][]byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sign.ivf")
+	ffmpeg(t, "-f", "lavfi", "-i", "color=white:size=640x480:rate=10:duration=1", "-vf",
+		"drawtext=text='"+text+"':fontsize=72:fontcolor=black:x=(w-text_w)/2:y=(h-text_h)/2", "-c:v", "libvpx", "-g", "10", "-b:v", "1M", path)
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	clip, err := whipclient.ReadIVF("sign", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var frames [][]byte
+	for _, f := range clip.Frames {
+		frames = append(frames, f.Data)
+	}
+	return frames
+}
+
+func TestE2ETheAgentReadsASign(t *testing.T) {
+	s := serve(t, "--pipeline", "local")
+	caller := callAndTalk(t, s, "demo", sign(t, "EXIT ONLY")...)
+	await(t, 20*time.Second, "the camera is live", func() (bool, string) {
+		status, _, body := s.call("GET", "/v1/sessions/demo/image?width=64&height=64", "", "")
+		return status == 200, fmt.Sprintf("%d %.200s", status, body)
+	})
+	at := caller.says("What does the sign say?")
+	user, answer := s.answered("demo", 0)
+	if !strings.Contains(strings.ToUpper(answer), "EXIT ONLY") {
+		t.Errorf("understood %q, answered %q", user, answer)
+	}
+	calls := 0
+	for _, item := range s.conversation("demo") {
+		if call, ok := item.(*chatctx.FunctionCall); ok && call.Name == local.ReadText {
+			calls++
+		}
+	}
+	if calls != 1 {
+		t.Errorf("read_text was called %d times", calls)
+	}
+	await(t, 20*time.Second, "the caller hears it", func() (bool, string) {
+		heard := caller.understands(at)
+		return strings.Contains(heard, "exit"), heard
+	})
 }

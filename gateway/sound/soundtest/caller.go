@@ -15,6 +15,7 @@ import (
 	"github.com/pion/ice/v4"
 	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
+	"github.com/pion/webrtc/v4/pkg/media"
 
 	"sightline/gateway/sound"
 	"sightline/switcher"
@@ -53,6 +54,12 @@ type Packet struct {
 // Call publishes to the session of the gateway at url by WHIP, and waits for the connection. It hangs up when the test ends.
 func Call(t *testing.T, url, session string) *Caller {
 	t.Helper()
+	return CallWithVideo(t, url, session, nil)
+}
+
+// CallWithVideo is Call with a camera that shows these VP8 frames again and again, 10 a second; the first is a key frame.
+func CallWithVideo(t *testing.T, url, session string, frames [][]byte) *Caller {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Caller{t: t, ctx: ctx, cancel: cancel, grown: make(chan struct{}, 1)}
 	var s webrtc.SettingEngine
@@ -79,6 +86,7 @@ func Call(t *testing.T, url, session string) *Caller {
 	c.tasks.Go(func() { _ = c.voice.Run(ctx) })
 	c.tasks.Go(func() { drain(ctx, c.voice.Heard()) })
 	c.tasks.Go(func() { readRTCP(tr.Sender()) })
+	camera := c.addCamera(frames)
 	pc.OnTrack(func(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) { c.listen(track) })
 	connected := make(chan struct{})
 	var once sync.Once
@@ -94,7 +102,43 @@ func Call(t *testing.T, url, session string) *Caller {
 		t.Fatal("the call was not connected in 15 s")
 	}
 	c.voice.SetWriter(mic.WriteRTP)
+	if camera != nil {
+		c.tasks.Go(func() { c.film(camera, frames) })
+	}
 	return c
+}
+
+func (c *Caller) addCamera(frames [][]byte) *webrtc.TrackLocalStaticSample {
+	if len(frames) == 0 {
+		return nil
+	}
+	camera, err := webrtc.NewTrackLocalStaticSample(webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeVP8}, "camera", "caller")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	sender, err := c.pc.AddTrack(camera)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.tasks.Go(func() { readRTCP(sender) })
+	return camera
+}
+
+// film sends the frames in a loop; a request for a key frame is answered by the loop's beginning.
+func (c *Caller) film(camera *webrtc.TrackLocalStaticSample, frames [][]byte) {
+	const pace = 100 * time.Millisecond
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		if camera.WriteSample(media.Sample{Data: frames[i%len(frames)], Duration: pace}) != nil {
+			return
+		}
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 func drain(ctx context.Context, heard <-chan switcher.HeardTurn) {
