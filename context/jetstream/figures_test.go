@@ -95,9 +95,9 @@ func (f *figures) paced() (times []time.Duration) {
 	var writers sync.WaitGroup
 	for i := range sessions {
 		writers.Go(func() {
+			time.Sleep(time.Duration(i) * 5 * time.Millisecond) // the sessions' turns
 			ticker := time.NewTicker(250 * time.Millisecond)
 			defer ticker.Stop()
-			time.Sleep(time.Duration(i) * 5 * time.Millisecond) // the sessions' turns
 			for seq := uint64(1); seq <= rounds; seq++ {
 				at := time.Now()
 				if err := f.s.Append(f.b.Context(), fmt.Sprint("paced-", i), entry(seq, sixHundred)); err != nil {
