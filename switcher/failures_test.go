@@ -117,7 +117,7 @@ func TestDeathDuringCommit(t *testing.T) {
 		}
 		store.goes(time.Second)
 		time.Sleep(500 * time.Millisecond)
-		c.leg("rt").kill(&LegError{Code: "connection", Message: "reset", Retryable: true})
+		c.leg("rt").die(&LegError{Code: "connection", Message: "reset", Retryable: true})
 		if res, err := w.Wait(t.Context()); err != nil || res.To != "rt" {
 			t.Errorf("%+v, %v", res, err)
 		}

@@ -122,6 +122,21 @@ func (l *fakeLeg) Run(ctx context.Context, start Start, in *Inbox, out Emit) err
 	}
 }
 
+// die ends a leg with an error.
+func (l *fakeLeg) die(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kill(err)
+}
+
+// gives is an output that a test makes.
+func (l *fakeLeg) gives(ctx context.Context, o Output) {
+	l.mu.Lock()
+	out := l.out
+	l.mu.Unlock()
+	_ = out(ctx, o)
+}
+
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

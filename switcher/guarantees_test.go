@@ -390,7 +390,7 @@ func TestG7SwitchLoop(t *testing.T) {
 		}
 		rt := c.leg("rt")
 		for i := range 5 { // it was told nothing of a switch, and still asks for one; and back, though nobody has spoken
-			_ = rt.out(t.Context(), ToolCallOut{CallID: fmt.Sprint("loop", i), Name: DefaultSwitchTool, Arguments: fmt.Sprintf(`{"target":%q}`, []string{"realtime", "cascade"}[i%2])})
+			rt.gives(t.Context(), ToolCallOut{CallID: fmt.Sprint("loop", i), Name: DefaultSwitchTool, Arguments: fmt.Sprintf(`{"target":%q}`, []string{"realtime", "cascade"}[i%2])})
 			time.Sleep(100 * time.Millisecond)
 		}
 		for _, it := range rt.start.Seed.Items {

@@ -106,7 +106,7 @@ func TestReportExpiry(t *testing.T) {
 		if leg, _ := c.sw.Active(); leg.Epoch != 2 {
 			t.Errorf("%+v has the floor", leg)
 		}
-		_ = c.leg("rt").out(t.Context(), NoticeOut{Code: "expires", Message: "in a moment"})
+		c.leg("rt").gives(t.Context(), NoticeOut{Code: "expires", Message: "in a moment"})
 		time.Sleep(time.Second)
 		if leg, _ := c.sw.Active(); leg.Epoch != 3 || c.sw.Counters().Rollovers != 2 {
 			t.Errorf("%+v has the floor, %+v", leg, c.sw.Counters())

@@ -319,7 +319,7 @@ func (s *swarm) killOne(arg int) {
 	s.testCall.mu.Unlock()
 	if len(alive) > 0 {
 		l := alive[len(alive)-1]
-		l.kill(&LegError{Code: "connection", Message: "reset", Retryable: arg%3 > 0})
+		l.die(&LegError{Code: "connection", Message: "reset", Retryable: arg%3 > 0})
 	}
 }
 
@@ -350,7 +350,7 @@ func (s *swarm) again(crash bool) {
 
 // TestSwarm runs schedules; SIGHTLINE_SWARM says how many, SIGHTLINE_SWARM_FROM from which seed.
 func TestSwarm(t *testing.T) {
-	first, n := uint64(1), 600
+	first, n := uint64(1), 1200
 	if testing.Short() {
 		n = 100
 	}
