@@ -67,7 +67,8 @@ func (r *registry) retireOwned(s *Session, e *restingSession) {
 	delete(r.terms, s)
 	r.mu.Unlock()
 	defer r.release(s.id)
-	if s.endReason == reasonMoved {
+	if s.endReason == reasonMoved { // its log is closed: nothing can be written as the owner that this node no longer is
+		r.cfg.Cluster.Store().Release(s.key)
 		return
 	}
 	r.yield(s.id, term, func(o *jetstream.Owned) {

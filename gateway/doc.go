@@ -10,6 +10,13 @@
 //
 // agentread.go or httpcontext.go → chatctx.Log.Append (order, durability) → every agent's cursor → agentwrite.go.
 //
+// # Among other gateways
+//
+// With Config.Cluster a session is claimed before it begins (cluster.go), and nodes stand in front of everything that is served: what
+// is about a session of another node is answered by that one (clusterhttp.go), an agent socket is relayed to it and goes on with
+// whichever node has the session next (clusterrelay.go). What other nodes pass on comes in by the cluster's streams and is served
+// like everything else, the guard included.
+//
 // # Goroutines
 //
 //	goroutine          started by        ends when                      bound in front of it    when full
@@ -21,6 +28,8 @@
 //	agent write        the agent socket  socket error, session end      16 answers              agent read waits
 //	imageFeed          agent write       source or wish changes         1 image                 newest wins
 //	image request      agent read        answered or timed out          4 a socket              rate_limited
+//	relay read, pumpUp an agent's socket client gone, session ended     16 messages             TCP window
+//	other nodes' HTTP  Run               Run ends                       1 MiB a stream          the sender waits
 //
 // # Guarantees
 //
