@@ -109,6 +109,7 @@ function drawPublisher() {
   if (video.srcObject !== picture) video.srcObject = picture;
   video.hidden = !picture;
   $('camera-empty').hidden = Boolean(picture);
+  $('camera-stage').classList.toggle('low', active && kind === 'microphone'); // nothing to look at
   voice.follow();
   setText($('start-camera'), state === 'failed' && kind === 'camera' ? 'Start camera again' : 'Start camera');
   setText($('share-screen'), state === 'failed' && kind === 'screen' ? 'Share screen again' : 'Share screen');
@@ -300,7 +301,8 @@ function draw() {
   voice.drawFigures();
   setText($('publish-state'), callWords(publisher.state, publisher.kind, publisher.session, sure && detail?.state !== 'ended'));
   const waiting = publisher.state === 'live' && !image.last;
-  setText($('view-empty'), waiting ? 'Connected; waiting for the first image…' : 'The first image comes when a camera or screen is live.');
+  const soon = publisher.kind === 'microphone' ? 'Only sound is sent: agents see nothing.' : 'Connected; waiting for the first image…';
+  setText($('view-empty'), waiting ? soon : 'The first image comes when a camera or screen is live.');
 }
 
 function tick() {

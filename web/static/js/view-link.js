@@ -32,7 +32,7 @@ function drawSourceHop({ publisher, detail, sure }, sources) {
   const seen = sources.find((s) => s.state !== 'ended');
   if (publisher.active) {
     const settings = publisher.stream?.getVideoTracks()[0]?.getSettings() ?? {};
-    const figures = [sizeText(settings.width, settings.height), settings.frameRate ? `${Math.round(settings.frameRate)} fps` : ''];
+    const figures = [sizeText(settings.width, settings.height), settings.frameRate ? `${Math.round(settings.frameRate)} fps` : ''].filter((f) => f !== '–');
     if (publisher.muted) return hop('camera', 'warn', 'muted by the system', figures);
     if (publisher.state === 'asking') return hop('camera', 'wait', 'waiting for your permission', []);
     if (publisher.state === 'live' && seen && ['black', 'stalled'].includes(seen.state)) return hop('camera', 'warn', said(seen, publisher.kind), figures);
@@ -83,7 +83,7 @@ function drawGatewayHop({ publisher, agent, detail, serverOk, sure }, sources) {
   if (!sure) return hop('gateway', 'warn', 'not confirmed', []);
   if (agent.state !== 'attached' || !detail) return hop('gateway', 'wait', 'attaching', []);
   const live = sources.filter((s) => s.state !== 'ended');
-  if (live.length === 0) return hop('gateway', 'off', publisher.state === 'live' && publisher.kind === 'microphone' ? 'takes your sound, no picture' : 'ready, no source', [`entry ${detail.seq ?? 0}`]);
+  if (live.length === 0) return hop('gateway', 'off', publisher.state === 'live' && publisher.kind === 'microphone' ? 'sound only' : 'ready, no source', [`entry ${detail.seq ?? 0}`]);
   const s = live[0];
   hop('gateway', 'good', s.policy === 'idle' ? policyWords(s.policy) : `decodes ${policyWords(s.policy)}`, [`${countText(s.decoded)} decoded`, `${countText(s.delivered)} delivered`, s.lost ? `${s.lost} lost` : '']);
 }

@@ -67,7 +67,7 @@ export class VoiceView extends EventTarget {
     side('caller', this.speech.caller);
     side('speaker', this.speech.agent);
     const ended = microphone?.readyState === 'ended', off = microphone && !microphone.enabled;
-    setText($('mic-state'), !microphone ? 'microphone not sent' : ended ? 'the microphone went away' : off ? 'muted: silence is sent' : 'microphone on');
+    setText($('mic-state'), !microphone ? 'microphone not sent' : ended ? 'microphone gone' : off ? 'muted' : 'microphone on');
     $('mute-mic').hidden = !microphone || ended;
     label($('mute-mic'), off ? 'Unmute' : 'Mute', 'the microphone');
     setText($('voice-state'), !voice ? 'not heard here' : this.held ? 'held back by the browser' : audio.muted ? 'muted here' : 'heard here');
@@ -83,7 +83,7 @@ export class VoiceView extends EventTarget {
   /** Writes what the browser measured of the sound. */
   drawFigures() {
     const s = this.publisher.sound;
-    const sent = s?.sent && `sent ${bitrateText(s.sent.bitrate)}`;
+    const sent = s?.sent?.bitrate !== undefined && `sent ${bitrateText(s.sent.bitrate)}`;
     const heard = s?.heard && `heard: loss ${shareText(s.heard.lossShare)}, buffer ${durationText(s.heard.bufferMs)}`;
     setText($('sound-figures'), [s?.codec, sent, heard].filter(Boolean).join(' · '));
   }
