@@ -95,8 +95,10 @@ func (r *rig) until(what string, ok func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var last []string
-	for _, o := range r.outs[max(0, len(r.outs)-12):] {
-		last = append(last, fmt.Sprintf("%T%.120v", o, o))
+	for _, o := range r.outs[max(0, len(r.outs)-24):] {
+		if _, sound := o.(switcher.SoundOut); !sound {
+			last = append(last, fmt.Sprintf("%T%+v", o, o))
+		}
 	}
 	r.t.Fatalf("never: %s\nthe last outputs: %v\nviolations: %v\nsaid:\n%s", what, last, r.p.Violations(), faketest.Say(r.p.Conversation()))
 }

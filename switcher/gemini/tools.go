@@ -45,16 +45,13 @@ func (t *tools) keep(c *chatctx.FunctionCall) {
 	}
 }
 
-// called takes a message of calls. The turn before them is over: what the model says then is another one.
+// called takes a message of calls; the model waits for what they give.
 func (r *run) called(calls []project.GeminiFunctionCall, now time.Time) {
 	b := &batch{}
 	for _, c := range calls {
 		r.call(c, b, now)
 	}
-	r.turns.generating, r.gate.asked = false, time.Time{}
-	if t := r.turns.current; t != nil && t.ending.IsZero() {
-		t.ending = now.Add(afterGeneration)
-	}
+	r.turns.generating, r.gate.asked, r.gate.silent = false, time.Time{}, 0
 }
 
 // call asks for a function, once for an id, wherever the provider tells of it, and once for a name and arguments in a turn of the
@@ -107,6 +104,7 @@ func (r *run) call(c project.GeminiFunctionCall, b *batch, now time.Time) {
 		out.Item = t.id
 	}
 	r.say(out)
+	r.ending(now.Add(afterGeneration)) // what the model says then is another turn
 }
 
 // canonical is an object of arguments as one line of JSON; the provider writes an object, we a string.
@@ -197,6 +195,9 @@ func (r *run) answerBatch(b *batch, now time.Time) {
 	}
 	b.calls = nil
 	if len(all.FunctionResponses) > 0 {
+		if t := r.turns.current; t != nil {
+			r.finish(t, switcher.TurnCompleted)
+		}
 		r.send(live.Client{ToolResponse: &all})
 		r.gate.asked = now
 	}

@@ -68,7 +68,6 @@ func (r *run) content(c *live.ServerContent, now time.Time) {
 		}
 	case c.TurnComplete:
 		r.made(now, afterTurn)
-		r.gate.silent = 0
 		switch c.TurnCompleteReason {
 		case "", "TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT", "STOP":
 		default:
@@ -175,11 +174,16 @@ func (r *run) made(now time.Time, grace time.Duration) {
 		r.lateWords()
 		return
 	}
-	if end := now.Add(grace); t.ending.IsZero() || end.Before(t.ending) {
-		t.ending = end
-	}
+	r.ending(now.Add(grace))
 	if t.samples == 0 && !t.opened {
 		r.finish(t, switcher.TurnCompleted)
+	}
+}
+
+// ending: no more sound of the current turn comes.
+func (r *run) ending(end time.Time) {
+	if t := r.turns.current; t != nil && (t.ending.IsZero() || end.Before(t.ending)) {
+		t.ending = end
 	}
 }
 
@@ -201,6 +205,9 @@ func (r *run) finish(t *turn, status string) {
 		return
 	}
 	t.closed = true
+	if status == switcher.TurnCompleted {
+		r.gate.silent = 0
+	}
 	if t.opened {
 		r.say(switcher.TurnDoneOut{Item: t.id, Status: status})
 	}

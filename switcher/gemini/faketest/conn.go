@@ -211,6 +211,7 @@ func (c *conn) goAway(after time.Duration) {
 func (c *conn) told(m *live.ClientContent) {
 	script := c.p.script
 	if script.RefuseHistory {
+		c.waits = false
 		c.wg.Go(func() {
 			select {
 			case <-time.After(script.RefuseLate):

@@ -129,6 +129,9 @@ func (d Dialer) Closed(err error) *switcher.LegError {
 		}
 	default: // 1002, 1003, 1007, 1009, 1010, 4000 and above: something that was sent
 		e.Code, e.Retryable = "protocol", true
+		if has("api key", "api_key") {
+			e.Code, e.Retryable = "auth", false
+		}
 	}
 	return e
 }
