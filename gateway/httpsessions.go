@@ -78,10 +78,10 @@ func (s *Session) detail() sessionDetail {
 		d.Agents = append(d.Agents, agentDetail{a.id, true, chatctx.At(a.attached), a.seq.Load(), a.superseded.Load()})
 	}
 	publisher, published, ended := s.publisher, s.published, s.ended
+	flowing := s.pipelines != nil && len(s.dialects) > 0 // its caller speaks over /v1/realtime
 	s.mu.Unlock()
 	d.Epoch, d.ActiveLeg, d.Legs = s.legs()
 	slices.SortFunc(d.Agents, func(a, b agentDetail) int { return cmp.Compare(a.AgentID, b.AgentID) })
-	flowing := false
 	now := time.Now()
 	for _, src := range s.allSources() {
 		sd := src.detail(now)
@@ -112,7 +112,7 @@ func (s *Session) legs() (epoch uint64, active *string, legs []switcher.LegInfo)
 	legs = []switcher.LegInfo{}
 	v := s.currentVoice()
 	if v == nil {
-		for _, p := range s.cfg.Pipelines.Builtin {
+		for _, p := range s.talksWith().Builtin {
 			legs = append(legs, switcher.LegInfo{Name: p.Name, Kind: p.Kind, State: switcher.Registered, Provider: p.Provider})
 		}
 		return 0, nil, legs

@@ -40,7 +40,7 @@ func (s *Session) addMicrophone(p *publication, in *rtc.InTrack) {
 	p.microphone, s.microphone = m, m
 	v := s.voice
 	s.mu.Unlock()
-	if v == nil && s.cfg.Pipelines.First != "" {
+	if v == nil && s.talksWith().First != "" {
 		if made, err := s.speak(); err == nil {
 			v = made
 		}

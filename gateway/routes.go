@@ -31,6 +31,7 @@ func (s *Server) routes() http.Handler {
 	api("/v1/sessions/{id}/pipeline/seed", map[string]http.HandlerFunc{"GET": s.getSeed})
 	api("/v1/sessions/{id}/blobs/{sha256}", map[string]http.HandlerFunc{"GET": s.getBlob})
 	api("/v1/agent", map[string]http.HandlerFunc{"GET": s.attachAgent})
+	api("/v1/realtime", map[string]http.HandlerFunc{"GET": s.openRealtime})
 
 	api("/healthz", map[string]http.HandlerFunc{"GET": func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, map[string]string{"status": "ok"}) }})
 	api("/readyz", map[string]http.HandlerFunc{"GET": s.readyz})

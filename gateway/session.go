@@ -42,6 +42,8 @@ type Session struct {
 	idleSince  time.Time                    // when publisher and last agent had gone; zero while there is one
 	voice      *voice                       // nil until somebody needs it
 	microphone *microphone                  // of the present publisher
+	pipelines  *PipelineConfig              // its own, of a session that is spoken to over /v1/realtime; nil: the gateway's
+	dialects   map[*dialectSocket]struct{}  // sockets of /v1/realtime
 	used       bool                         // somebody published, attached or wrote; an unused session leaves nothing behind
 
 	previous *restingSession // what had this id before; set by the registry, read after the end
@@ -68,7 +70,7 @@ func newSession(id, key string, cfg Config, sh *shared, log *chatctx.Log, now ti
 	s := &Session{
 		id: id, key: key, created: now, cfg: cfg, logger: cfg.Log.With(keySession, id), shared: sh, log: log,
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
-		agents: map[string]*agent{}, newcomers: map[*websocket.Conn]struct{}{}, idleSince: now,
+		agents: map[string]*agent{}, newcomers: map[*websocket.Conn]struct{}{}, dialects: map[*dialectSocket]struct{}{}, idleSince: now,
 	}
 	s.tools = newToolbox(s, cfg.Pipelines.Tools)
 	return s
@@ -135,6 +137,9 @@ func (s *Session) run(ctx context.Context) {
 	for conn := range s.newcomers { // their hello is not waited for
 		_ = conn.Close()
 	}
+	for d := range s.dialects {
+		d.leave(s.endReason)
+	}
 	reason, voice := s.endReason, s.voice
 	sources := append([]*source(nil), s.sources...)
 	s.mu.Unlock()
@@ -193,7 +198,7 @@ func (s *Session) use() {
 
 // touchLocked keeps idleSince true after publisher or agents changed.
 func (s *Session) touchLocked(now time.Time) {
-	busy := s.publisher != nil || len(s.agents) > 0
+	busy := s.publisher != nil || len(s.agents) > 0 || len(s.dialects) > 0
 	if busy {
 		s.idleSince = time.Time{}
 	} else if s.idleSince.IsZero() {

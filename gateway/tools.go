@@ -39,6 +39,8 @@ type toolbox struct {
 	mu     sync.Mutex
 	offers []toolOffer          // in the order of their setting; the latest of a name counts
 	open   map[string]*openCall // by call id
+	// clients are those of /v1/realtime that run tools, by the name that their offers have
+	clients map[string]switcher.ToolRun
 }
 
 type toolOffer struct {
@@ -120,7 +122,11 @@ func (b *toolbox) run(ctx context.Context, call switcher.ToolCallOut) (output st
 			agentID = o.agentID
 		}
 	}
+	client := b.clients[agentID]
 	b.mu.Unlock()
+	if client != nil {
+		return client(ctx, call)
+	}
 	if agentID != "" {
 		return b.ask(ctx, agentID, call)
 	}

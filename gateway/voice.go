@@ -105,7 +105,7 @@ func (s *Session) beginVoice() (*voice, *publication, *microphone, error) {
 // wakeVoice begins the voice of a session in which somebody typed, where a built-in pipeline is there to answer.
 func (s *Session) wakeVoice(op chatctx.Op) {
 	m, ok := op.Item.(*chatctx.Message)
-	if op.Kind != chatctx.OpAppend || !ok || m.Role != chatctx.RoleUser || s.cfg.Pipelines.First == "" {
+	if op.Kind != chatctx.OpAppend || !ok || m.Role != chatctx.RoleUser || s.talksWith().First == "" {
 		return
 	}
 	if _, err := s.speak(); err != nil {
@@ -134,7 +134,7 @@ func (s *Session) newVoice() (*voice, error) {
 		return nil, err
 	}
 	v.egress, v.listener = egress, newListener(egress)
-	c := s.cfg.Pipelines
+	c := s.talksWithLocked()
 	cfg := switcher.Config{
 		Session: s.id, Log: s.log, Speaker: v.listener, Pipelines: c.Builtin, First: c.First, Instructions: c.Instructions,
 		Tools: s.tools.list, RunTool: s.tools.run, Voice: c.Voice, Look: s.look, Image: s.storedImage, Sized: Downscale,
@@ -163,7 +163,7 @@ func (v *voice) register(a *agent, p switcher.Pipeline) error {
 			mine++
 		}
 	}
-	builtin := slices.ContainsFunc(v.session.cfg.Pipelines.Builtin, func(b switcher.Pipeline) bool { return b.Name == p.Name })
+	builtin := slices.ContainsFunc(v.session.talksWith().Builtin, func(b switcher.Pipeline) bool { return b.Name == p.Name })
 	switch {
 	case builtin || taken && owner != a.id:
 		v.mu.Unlock()
@@ -215,6 +215,7 @@ func (v *voice) observe(e switcher.Event) {
 		return
 	}
 	message := textMessage(m, missable)
+	v.session.tellDialects(m)
 	speech := e.Who == "caller" && (e.Kind == switcher.SpeechStarted || e.Kind == switcher.SpeechStopped)
 	for _, a := range v.session.allAgents() {
 		if everybody || a.wantsTranscripts() && !(speech && a.isLeg()) { // a leg is told as one

@@ -13,6 +13,7 @@ import (
 	chatctx "sightline/context"
 	"sightline/context/window"
 	"sightline/gateway"
+	gatewayrealtime "sightline/gateway/realtime"
 	"sightline/switcher"
 	"sightline/switcher/cascade"
 	"sightline/switcher/local"
@@ -138,8 +139,9 @@ type engines struct {
 // talk is what sessions talk with, and what has to run for that.
 type talk struct {
 	gateway.PipelineConfig
-	local *local.Engines // nil: not installed
-	notes []string       // for the operator
+	local    *local.Engines            // nil: not installed
+	loopback *gatewayrealtime.Loopback // serves the local engines as a realtime model; nil without them
+	notes    []string                  // for the operator
 }
 
 // pipelines makes what sessions talk with.
@@ -170,9 +172,7 @@ func (s *pipelineSettings) pipelines(log *slog.Logger) (*talk, error) {
 	if err := s.addHosted(&t.PipelineConfig, e, log); err != nil {
 		return nil, err
 	}
-	if t.local != nil {
-		t.Builtin = append(t.Builtin, cascadePipeline(localCascade, "local", e, []cascade.Model{t.local.Model}, log))
-	}
+	t.addLocal(e, log)
 	if len(e.voices) > 0 {
 		t.Voice = speaker(e.voices)
 	}
@@ -224,23 +224,6 @@ func (t *talk) findLocal(s *pipelineSettings, e *engines, log *slog.Logger) erro
 		}})
 	}
 	return nil
-}
-
-// start keeps the local engines warm until stop, which waits for them.
-func (t *talk) start() (stop func() error) {
-	if t.local == nil {
-		return func() error { return nil }
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- t.local.Run(ctx) }()
-	return func() error {
-		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-		return nil
-	}
 }
 
 func checkFirst(c gateway.PipelineConfig) error {

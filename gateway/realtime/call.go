@@ -18,6 +18,7 @@ import (
 
 // Config of a Call. Speech is required.
 type Config struct {
+	ID           string // of the session, as the client is told; "": one is made
 	Model        string // the profile that the client asked for
 	Instructions string // of the session, until the client has its own
 	Turns        sound.TurnPolicy
@@ -34,8 +35,10 @@ type Session struct {
 	Append func(ctx context.Context, op chatctx.Op) (chatctx.Ack, error)
 	// SetTools is told which tools the client runs; nil: the Call's Tools are asked.
 	SetTools func(tools []switcher.Tool)
-	// Sound is given the caller's sound besides the switcher, at micRate and each of its rates; nil: nobody else listens.
+	// Sound is given the caller's sound besides the switcher, at each of Rates, which are asked for each time; nil: nobody else
+	// listens.
 	Sound func(rate int, pcm []int16, at time.Time)
+	Rates func() []int // nil: the switcher's
 }
 
 // Call is one client's session on one socket.
@@ -68,7 +71,10 @@ func New(cfg Config) *Call {
 		cfg: cfg, log: cfg.Log, send: newSendQueue(), alarm: make(chan struct{}, 1), hasLeg: make(chan struct{}),
 		clients: map[string]bool{}, tools: map[string]chan string{}, times: map[int64]time.Time{},
 	}
-	k.core = newCore(coreConfig{model: cfg.Model, instructions: cfg.Instructions, policy: cfg.Turns, newID: newID, opPrefix: newID("rt") + ":", conversation: newID("conv")})
+	if cfg.ID == "" {
+		cfg.ID = newID("sess")
+	}
+	k.core = newCore(coreConfig{model: cfg.Model, instructions: cfg.Instructions, id: cfg.ID, policy: cfg.Turns, newID: newID, opPrefix: newID("rt") + ":", conversation: newID("conv")})
 	return k
 }
 

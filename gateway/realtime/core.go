@@ -88,6 +88,7 @@ type core struct {
 
 // coreConfig is what a core is told of its surroundings.
 type coreConfig struct {
+	id           string // of the session
 	model        string
 	instructions string
 	policy       sound.TurnPolicy // of turns, where the client says nothing

@@ -25,7 +25,7 @@ func (c *core) defaults() dialect.Session {
 	}
 	instructions, yes := c.cfg.instructions, true
 	return dialect.Session{
-		Type: "realtime", Object: "realtime.session", ID: c.cfg.newID("sess"), Model: c.cfg.model,
+		Type: "realtime", Object: "realtime.session", ID: c.cfg.id, Model: c.cfg.model,
 		Instructions: &instructions, OutputModalities: []string{"audio"}, Tools: []dialect.Tool{}, ToolChoice: raw("auto"),
 		MaxOutputTokens: raw("inf"), ParallelTools: &yes, Truncation: raw("auto"),
 		Tracing: dialect.Null[json.RawMessage](), Prompt: dialect.Null[json.RawMessage](),

@@ -68,7 +68,11 @@ func (k *Call) hear(ctx context.Context, samples []int16, whole bool) {
 	if whole {
 		k.speech(s, true, false, m.clock)
 	}
-	rates := append([]int{micRate}, s.Rates()...)
+	wanted := s.Rates
+	if k.session.Rates != nil {
+		wanted = k.session.Rates
+	}
+	rates := append([]int{micRate}, wanted()...)
 	for len(samples) > 0 {
 		n := min(len(samples), int(pieceTime*dialect.Rate/time.Second))
 		k.piece(ctx, s, samples[:n], rates, whole)
