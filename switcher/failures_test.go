@@ -102,6 +102,36 @@ func TestG6StoreAwayBeforeCommit(t *testing.T) {
 	})
 }
 
+// TestG6WordsTakenBack: for a commit that does not come about the caller's words were taken back, since the next leg would have heard
+// them. Their transcript comes, and is recorded.
+func TestG6WordsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &awayStore{Store: chatctx.NewMemStore()}
+		c := newCall(t, store, func(c *testCall, cfg *Config) {
+			cfg.Pipelines = []Pipeline{c.pipeline("local", Cascade, plan{late: time.Second, think: 10 * time.Second}), c.pipeline("rt", Realtime, plan{connect: 3 * time.Second})}
+			cfg.First = "cascade"
+		})
+		time.Sleep(time.Second)
+		w, err := c.sw.Begin(t.Context(), SwitchRequest{Target: "realtime", At: AtNow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.goes(10 * time.Second)
+		c.speak(10) // until 0.4 s, transcript at 1.4 s: it cannot be written
+		time.Sleep(2100 * time.Millisecond)
+		c.speak(10) // until 2.9 s, transcript at 3.9 s; the new leg is ready at 3.0 s
+		var e *Error
+		if _, err := w.Wait(t.Context()); !errors.As(err, &e) || e.Code != EngineUnavailable {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(30 * time.Second)
+		if talk := c.talk(); len(talk) < 2 || talk[0] != "user: u1:0-9" || talk[1] != "user: u2:0-9" {
+			t.Errorf("the conversation is %q", talk)
+		}
+		c.end()
+	})
+}
+
 // TestDeathDuringCommit: the new leg dies while its commit is on its way. The switch has happened, and fail-over goes on from it.
 func TestDeathDuringCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -286,6 +286,9 @@ func (l *fakeLeg) understand(ctx context.Context, item string) {
 		if before != nil {
 			<-before
 		}
+		if text != "" && l.plan.late > 50*time.Millisecond {
+			_ = l.out(ctx, TranscriptOut{Item: item, Text: text}) // all of it, and not final
+		}
 		if pause(ctx, l.plan.late) != nil {
 			return
 		}
