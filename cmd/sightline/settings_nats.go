@@ -43,7 +43,7 @@ func (n *natsSettings) check(dataDir string) error {
 		return nil
 	}
 	if dataDir != "" {
-		return fmt.Errorf("--data-dir %s and --nats-url %s: conversations are kept in one of them", dataDir, n.url)
+		return fmt.Errorf("--data-dir %s and --nats-url: conversations are kept in one of them", dataDir)
 	}
 	if (n.cert == "") != (n.key == "") {
 		return errors.New("--nats-cert and --nats-key belong together")

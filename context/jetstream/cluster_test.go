@@ -121,6 +121,7 @@ func TestClusterUnfit(t *testing.T) {
 	one.UnsafeSync = true
 	appendN(t, openCluster(t, one), "a", 1, 2)
 	refused(Config{External: External{URL: fmt.Sprintf("nats://127.0.0.1:%d", freePorts(t, 1)[0])}}, "the store's cluster at nats://")
+	refused(Config{External: External{URL: fmt.Sprintf("nats://me:secret@127.0.0.1:%d", freePorts(t, 1)[0])}}, "nats://me:xxxxx@127.0.0.1")
 	refused(Config{External: External{URL: b.url(), Replicas: 2}}, "allowed are 1, 3 and 5")
 	refused(Config{Dir: t.TempDir(), External: External{URL: b.url()}}, "either Dir or External.URL")
 }

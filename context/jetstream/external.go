@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,19 @@ func (x External) check() error {
 		return errors.New("jetstream: a certificate needs its key, and a key its certificate")
 	}
 	return nil
+}
+
+// addresses is URL for people: without passwords.
+func (x External) addresses() string {
+	var all []string
+	for one := range strings.SplitSeq(x.URL, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil {
+			return "an address that does not parse"
+		}
+		all = append(all, u.Redacted())
+	}
+	return strings.Join(all, ",")
 }
 
 // syncTag is on servers that sync every write to the disk before they acknowledge it (sync_interval: always). Without it a
@@ -70,12 +84,12 @@ func connectExternal(cfg Config, uneasy func()) (*running, error) {
 		}
 		if err != nil {
 			r.stop()
-			return nil, fmt.Errorf("the store's cluster at %s: %w", x.URL, err)
+			return nil, fmt.Errorf("the store's cluster at %s: %w", x.addresses(), err)
 		}
 	}
 	if !cfg.UnsafeSync && r.write.ConnectedClusterName() == "" {
 		r.stop()
-		return nil, fmt.Errorf("the server at %s stands alone, and such a one does not say whether it syncs what it acknowledges: use a cluster with servers that are tagged %s, or allow what a power cut may lose with --nats-unsafe-sync", x.URL, syncTag)
+		return nil, fmt.Errorf("the server at %s stands alone, and such a one does not say whether it syncs what it acknowledges: use a cluster with servers that are tagged %s, or allow what a power cut may lose with --nats-unsafe-sync", x.addresses(), syncTag)
 	}
 	if r.write.MaxPayload() < maxMessage {
 		cfg.Log.Warn("the cluster takes no large messages: images above its limit are refused; max_payload of its servers says how large",
