@@ -77,7 +77,7 @@ func (r *registry) retireOwned(s *Session, e *restingSession) {
 		case e == nil: // it was never used: its id is free again
 			o.Deleted, o.EndedAt = true, time.Now()
 		default: // it rests; or, never used, what was there before it does again
-			o.SessionRecord = e.record()
+			o.SessionRecord, o.Seq = e.record(), e.seq
 		}
 	})
 	if old := s.previous; s.used && old != nil && old.key != s.key { // a deleted conversation whose id began anew
@@ -97,6 +97,7 @@ func (r *registry) yield(id string, term uint64, change func(*jetstream.Owned)) 
 func resting(o jetstream.Owned) *restingSession {
 	return &restingSession{
 		id: o.ID, key: o.Key, created: o.CreatedAt, at: o.EndedAt, deleted: o.Deleted, asleep: o.EndedAt.IsZero() && !o.Deleted,
+		seq: o.Seq, seqKnown: o.Seq > 0 && o.Node == "",
 	}
 }
 

@@ -91,6 +91,7 @@ type Owned struct {
 	chatctx.SessionRecord
 	Node string `json:"node,omitempty"` // that owns it, or did last; empty: let go of
 	Term uint64 `json:"term,omitempty"` // of that ownership; see Store.Fence
+	Seq  uint64 `json:"seq,omitempty"`  // of the last entry when it was let go of; 0 = not known
 
 	Revision uint64 `json:"-"` // what ReplaceSession compares; 0 = there is no record
 }

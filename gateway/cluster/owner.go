@@ -33,7 +33,7 @@ func (n *Node) Claim(ctx context.Context, id string, now time.Time) (claimed, ol
 		if old.Revision == 0 || old.Deleted {
 			claimed.SessionRecord = chatctx.SessionRecord{ID: id, Key: uuid.NewString(), CreatedAt: now}
 		}
-		claimed.EndedAt, claimed.Node, claimed.Term = time.Time{}, n.cfg.ID, old.Term+1
+		claimed.EndedAt, claimed.Node, claimed.Term, claimed.Seq = time.Time{}, n.cfg.ID, old.Term+1, 0
 		claimed, err = n.cfg.Store.ReplaceSession(ctx, claimed)
 		if errors.Is(err, jetstream.ErrChanged) {
 			continue
