@@ -176,10 +176,10 @@ func (s *Session) finishTool(agentID string, r wire.ToolResult) error {
 	return err
 }
 
-// listen makes the agent's wish for sound and transcripts count.
+// listen makes the agent's wish for sound count. A wish for transcripts waits until somebody talks.
 func (a *agent) listen() error {
 	a.mu.Lock()
-	wants := a.want.Transcripts || a.want.Audio != nil && a.want.Audio.In
+	wants := a.want.Audio != nil && a.want.Audio.In
 	a.mu.Unlock()
 	v := a.session.currentVoice()
 	if v == nil && wants {

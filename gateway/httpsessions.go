@@ -77,12 +77,13 @@ func (s *Session) detail() sessionDetail {
 	for _, a := range s.agents {
 		d.Agents = append(d.Agents, agentDetail{a.id, true, chatctx.At(a.attached), a.seq.Load(), a.superseded.Load()})
 	}
-	publisher, published, ended := s.publisher, s.published, s.ended
+	publisher, published, ended, microphone := s.publisher, s.published, s.ended, s.microphone
 	flowing := s.pipelines != nil && len(s.dialects) > 0 // its caller speaks over /v1/realtime
 	s.mu.Unlock()
 	d.Epoch, d.ActiveLeg, d.Legs = s.legs()
 	slices.SortFunc(d.Agents, func(a, b agentDetail) int { return cmp.Compare(a.AgentID, b.AgentID) })
 	now := time.Now()
+	flowing = flowing || microphone.live(now)
 	for _, src := range s.allSources() {
 		sd := src.detail(now)
 		d.Sources = append(d.Sources, sd)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pion/rtp"
@@ -23,8 +24,17 @@ type microphone struct {
 	ctx     context.Context // of the track; carried because the ingress may begin at any time in it
 	running sync.WaitGroup
 
+	last atomic.Int64 // when the newest packet came, Unix nanoseconds
+
 	mu      sync.Mutex
 	ingress *sound.Ingress
+}
+
+// silentAfter is how long a microphone may send nothing and count as live: browsers send something at least every 400 ms.
+const silentAfter = 2 * time.Second
+
+func (m *microphone) live(now time.Time) bool {
+	return m != nil && now.Sub(time.Unix(0, m.last.Load())) < silentAfter
 }
 
 // addMicrophone takes an audio track in. The first of a publisher is the microphone; others are drained.
@@ -73,11 +83,13 @@ func (m *microphone) read(in *rtc.InTrack) {
 }
 
 func (m *microphone) push(packet *rtp.Packet) {
+	now := time.Now()
+	m.last.Store(now.UnixNano())
 	m.mu.Lock()
 	ingress := m.ingress
 	m.mu.Unlock()
 	if ingress != nil {
-		ingress.Push(packet, time.Now())
+		ingress.Push(packet, now)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestG8TheCallerInterruptsAndTheConversationKeepsWhatWasHeard(t *testing.T) 
 		t.Errorf("text_generated %q", got)
 	}
 	leg.find("speech.stopped", func(m map[string]any) bool { return m["final"] == true && m["who"] == "caller" })
-	if loud := caller.Loud(from); loud > heard+150*time.Millisecond { // what was on its way, and the jitter buffer's fade
+	if loud := caller.Loud(from); loud > heard+300*time.Millisecond { // what was on its way, the fade, and what the jitter buffer makes up on a loaded machine
 		t.Errorf("the caller heard %s, the gateway says %s", loud, heard)
 	}
 }
@@ -127,6 +127,9 @@ func TestAnAgentHearsTheCaller(t *testing.T) {
 	listener := g.leg("demo", "listener", `{"audio":{"in":true,"rate":24000},"transcripts":true}`)
 	caller.Say(16000, speech(t, 2*time.Second))
 	listener.find("speech.started", nil)
+	if _, body, _ := g.do("GET", "/v1/sessions/demo", ""); !strings.Contains(string(body), `"state":"live"`) {
+		t.Errorf("a call of sound alone: %s", body)
+	}
 	first := listener.find("audio", nil)
 	if first["rate"] != 24000.0 || first["who"] != "caller" || first["format"] != "pcm_s16le" {
 		t.Errorf("audio %v", first)

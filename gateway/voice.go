@@ -127,6 +127,10 @@ func (v *voice) task(run func() error) {
 	}
 }
 
+// rejoinTime is how long, after a restart, agents have to come back for what they were: the leg that had the floor, and the
+// tools whose calls were open.
+const rejoinTime = 10 * time.Second
+
 func (s *Session) newVoice() (*voice, error) {
 	v := &voice{session: s, began: time.Now(), ended: make(chan struct{}), legs: map[string]string{}}
 	egress, err := sound.NewEgress(sound.EgressConfig{})
@@ -140,6 +144,9 @@ func (s *Session) newVoice() (*voice, error) {
 		Tools: s.tools.list, RunTool: s.tools.run, Voice: c.Voice, Look: s.look, Image: s.storedImage, Sized: Downscale,
 		BargeIn: c.BargeIn, Failover: c.Failover, Times: c.Times,
 		Observe: v.observe, RatesChanged: v.ratesChanged, Logger: s.logger,
+	}
+	if cfg.Times.Rejoin == 0 {
+		cfg.Times.Rejoin = rejoinTime
 	}
 	if c.Window.MaxTokens != nil || c.Window.MaxContextItems != nil {
 		if cfg.Window, err = window.New(window.Config{Log: s.log, Window: c.Window, Logger: s.logger}); err != nil {

@@ -59,6 +59,7 @@ func (c *core) rejoinEnds() {
 func (c *core) register(p Pipeline) {
 	c.unregister(p.Name)
 	c.regs++
+	c.dirty = true
 	c.pipes = append(c.pipes, pipe{Pipeline: p, reg: c.regs, remote: true})
 	delete(c.failed, p.Name)
 	if l := c.lost; l != nil && (l.name == p.Name || c.change == nil) {
@@ -77,6 +78,7 @@ func (c *core) unregister(name string) {
 	}
 	reg := c.pipes[i].reg
 	c.pipes = slices.Delete(c.pipes, i, i+1)
+	c.dirty = true
 	gone := &LegError{Code: "gone", Message: "the pipeline was taken back", Retryable: true}
 	for _, r := range c.sorted() {
 		if r.reg == reg && r.state.weight() > 0 {
