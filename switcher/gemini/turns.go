@@ -7,6 +7,7 @@ import (
 
 	"sightline/switcher"
 	"sightline/switcher/gemini/live"
+	"sightline/switcher/internal/spell"
 )
 
 // Grace for words that come behind the sound that they are of.
@@ -221,7 +222,7 @@ func (r *run) fallsToText(t *turn) bool {
 		r.notice("text_only", "the provider answered with text in a session of sound; asked again")
 		r.turns.forget(t.id)
 		t.closed = true
-		r.line(answerAloud)
+		r.waits(word{line: spell.Marked(spell.AnswerAloud)})
 		r.gate.wants = true
 		return false
 	}
@@ -245,14 +246,7 @@ func (r *run) interrupted(in switcher.InterruptedIn) {
 		t.closed = true
 		r.say(switcher.TurnDoneOut{Item: t.id, Status: switcher.TurnCancelled})
 	}
-	received := time.Duration(t.samples) * time.Second / time.Duration(max(t.rate, 1))
-	switch heard := strings.TrimSpace(in.Text); {
-	case finished && in.Played >= received: // to its end
-	case heard != "":
-		r.line("The caller interrupted; of your last answer they heard only: " + heard)
-	case in.Played <= 0:
-		r.line("The caller interrupted your last answer before they heard anything of it.")
-	default:
-		r.line("The caller interrupted your last answer and did not hear the end of it.")
+	if received := time.Duration(t.samples) * time.Second / time.Duration(max(t.rate, 1)); !finished || in.Played < received {
+		r.waits(word{line: spell.Heard(in.Text, in.Played > 0)})
 	}
 }

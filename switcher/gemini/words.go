@@ -9,6 +9,7 @@ import (
 	"sightline/context/project"
 	"sightline/switcher"
 	"sightline/switcher/gemini/live"
+	"sightline/switcher/internal/spell"
 )
 
 const mostWaiting = 256 // things to tell
@@ -39,14 +40,7 @@ type gate struct {
 const (
 	silentMost  = 2 // then the connection is dead
 	textRetries = 1
-	answerNow   = "The caller is waiting for an answer to their last words: give it now. Do not mention this line."
-	answerAloud = "The caller cannot read: say your last answer aloud. Do not mention this line."
 )
-
-// marked is a line of ours where others' words stand too; theirs cannot have these two.
-func marked(line string) string { return "⟦" + unmarked.Replace(line) + "⟧" }
-
-var unmarked = strings.NewReplacer("⟦", "[", "⟧", "]")
 
 func (r *run) waits(w word) {
 	if r.words.waiting = append(r.words.waiting, w); len(r.words.waiting) > mostWaiting {
@@ -54,8 +48,6 @@ func (r *run) waits(w word) {
 		r.notice("words_dropped", "more waits to be told than can be kept")
 	}
 }
-
-func (r *run) line(text string) { r.waits(word{line: marked(text)}) }
 
 // item takes what somebody else put into the conversation.
 func (r *run) item(in switcher.ItemIn) {
@@ -102,7 +94,7 @@ func (r *run) tell(ctx context.Context) {
 	case r.p.History == HistoryAnyTime:
 		r.send(live.Client{ClientContent: &live.ClientContent{Turns: turns}})
 	default:
-		if text := r.spelt(turns); text != "" {
+		if text := spell.Turns(turns, r.showStored); text != "" {
 			r.realtime(live.RealtimeInput{Text: text})
 		}
 	}
@@ -113,7 +105,7 @@ func (r *run) ask(ctx context.Context, now time.Time) {
 	turns, asks := r.take(ctx)
 	if r.p.History == HistoryAnyTime {
 		if !asks {
-			turns = append(turns, userText(marked(answerNow)))
+			turns = append(turns, userText(spell.Marked(spell.AnswerNow)))
 		}
 		if last := &turns[len(turns)-1]; r.eyes.frame != "" {
 			last.Parts = append([]project.GeminiPart{{InlineData: &project.GeminiBlob{MIMEType: "image/jpeg", Data: r.takeFrame(now)}}}, last.Parts...)
@@ -122,9 +114,9 @@ func (r *run) ask(ctx context.Context, now time.Time) {
 		r.gate.wants, r.gate.asked = false, now
 		return
 	}
-	text := r.spelt(turns)
+	text := spell.Turns(turns, r.showStored)
 	if !asks {
-		text = strings.TrimSpace(text + "\n" + marked(answerNow))
+		text = strings.TrimSpace(text + "\n" + spell.Marked(spell.AnswerNow))
 	}
 	if r.eyes.frame != "" && !r.frameDue(now) {
 		r.words.waiting = append(r.words.waiting, word{line: text, asks: true}) // with its image, in less than a second
@@ -159,7 +151,7 @@ func (r *run) contents(ctx context.Context, waiting []word) (turns []project.Gem
 		made, losses := project.Gemini(items, o)
 		r.lost(losses)
 		if s := made.SystemInstruction; s != nil {
-			turns = append(turns, userText(marked("instructions: "+s.Parts[0].Text)))
+			turns = append(turns, userText(spell.Marked("instructions: "+s.Parts[0].Text)))
 		}
 		turns = append(turns, made.Contents...)
 		items = nil
@@ -174,29 +166,6 @@ func (r *run) contents(ctx context.Context, waiting []word) (turns []project.Gem
 	}
 	add()
 	return turns
-}
-
-// spelt is turns as one text, for models that take no turns now; images in it go as frames.
-func (r *run) spelt(turns []project.GeminiContent) string {
-	var lines []string
-	for _, t := range turns {
-		for _, p := range t.Parts {
-			switch {
-			case p.InlineData != nil:
-				r.showStored(p.InlineData)
-			case p.FunctionCall != nil:
-				lines = append(lines, marked("the tool "+p.FunctionCall.Name+" was called with "+string(p.FunctionCall.Args)))
-			case p.FunctionResponse != nil:
-				a := p.FunctionResponse.Response
-				lines = append(lines, marked("the tool "+p.FunctionResponse.Name+" answered: "+a.Output+a.Error))
-			case t.Role == "model":
-				lines = append(lines, marked("you said: "+p.Text))
-			case p.Text != "":
-				lines = append(lines, p.Text)
-			}
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // busy: an answer is being made that nobody has interrupted.
