@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"sightline/gateway/sound/soundtest"
 )
 
 // TestToolsAndSwitchesAcrossNodes: the session is on node a; a leg and an agent with tools are attached through b, another leg through
@@ -76,5 +79,27 @@ func TestToolsAndSwitchesAcrossNodes(t *testing.T) {
 	}
 	if n := hands.all("welcome"); n != 1 {
 		t.Errorf("%d welcomes", n)
+	}
+}
+
+func TestSoundAcrossNodes(t *testing.T) {
+	a, b := twoNodes(t, nil)
+	a.createSession("demo")
+	caller := soundtest.Call(t, a.url, "demo")
+	leg := b.leg("demo", "far", `{"transcripts":true}`)
+	leg.send(`{"type":"leg.register","op_id":"r","name":"mine","kind":"realtime"}`)
+	leg.find("ack", byOp("r"))
+	leg.send(`{"type":"pipeline.switch","op_id":"s","target":"mine"}`)
+	epoch, _, _ := leg.commits()
+	caller.Say(16000, speech(t, 2*time.Second))
+	leg.find("speech.started", nil)
+	leg.find("audio", nil)
+	leg.find("speech.stopped", func(m map[string]any) bool { return m["final"] == true })
+	from := time.Now()
+	leg.sendSound(fmt.Sprintf(`{"type":"audio","epoch":%d,"item_id":"turn-1","rate":24000,"format":"pcm_s16le","text":"hum"}`, epoch), tone(24000, time.Second))
+	leg.sendf(`{"type":"leg.turn_done","epoch":%d,"item_id":"turn-1","status":"completed"}`, epoch)
+	caller.WaitHeard(testTimeout, "the tone of the leg on the other node", func() bool { return caller.Loud(from) >= 900*time.Millisecond })
+	if played := leg.find("played", nil); played["text_heard"] != "hum" {
+		t.Errorf("played %v", played)
 	}
 }
