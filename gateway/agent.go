@@ -80,8 +80,8 @@ type closeReason struct {
 
 func (c *closeReason) Error() string { return c.text }
 
-// serveAgent runs one upgraded socket, counted by openSocket, to its end.
-func (s *Session) serveAgent(conn *websocket.Conn) {
+// serveAgent runs one upgraded socket, counted by openSocket, to its end. watch may end it, until it is stopped.
+func (s *Session) serveAgent(conn *websocket.Conn, watch func(*agent) (stop func())) {
 	defer s.closeSocket()
 	conn.SetReadLimit(int64(s.cfg.MaxMessageBytes))
 	s.expectHello(conn, true)
@@ -105,6 +105,7 @@ func (s *Session) serveAgent(conn *websocket.Conn) {
 		return
 	}
 	defer s.removeAgent(a)
+	defer watch(a)()
 	_ = a.listen() // fails when the session ends, which the loops see too
 	a.logger.Info("agent attached")
 	a.run(hello)

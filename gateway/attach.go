@@ -42,7 +42,9 @@ func (s *Server) attachAgent(w http.ResponseWriter, r *http.Request) {
 		session.closeSocket()
 		return
 	}
-	session.serveAgent(conn)
+	session.serveAgent(conn, func(a *agent) (stop func()) {
+		return s.untilExpiry(r.Context(), func() { a.cancel(&closeReason{code: wire.CloseAuth, text: reasonExpired, bye: true}) })
+	})
 }
 
 func (s *Server) agentSession(r *http.Request) (*Session, error) {

@@ -24,6 +24,8 @@ type nodes struct {
 	node      *cluster.Node
 	sessions  *registry
 	local     http.Handler // all that this node answers itself
+	inside    http.Handler // that, for other nodes: who asks them is asked for the token here, too
+	https     func(*http.Request) bool
 	transport *http.Transport
 	log       *slog.Logger
 	maxBytes  int
@@ -35,12 +37,12 @@ type nodes struct {
 }
 
 // amongNodes puts the other nodes of a cluster in front of what this one serves.
-func (s *Server) amongNodes(local http.Handler) http.Handler {
+func (s *Server) amongNodes(local, inside http.Handler) http.Handler {
 	if s.cfg.Cluster == nil {
 		return local
 	}
 	node := s.cfg.Cluster
-	n := &nodes{node: node, sessions: s.sessions, local: local, log: s.cfg.Log, maxBytes: s.cfg.MaxMessageBytes}
+	n := &nodes{node: node, sessions: s.sessions, local: local, inside: inside, https: s.limits.https, log: s.cfg.Log, maxBytes: s.cfg.MaxMessageBytes}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -65,7 +67,7 @@ func (s *Server) serveNodes() (stop func()) {
 		return func() {}
 	}
 	web := &http.Server{
-		Handler: n.local, ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		Handler: n.inside, ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 60 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	var serving sync.WaitGroup
@@ -162,6 +164,9 @@ func (n *nodes) forward(w http.ResponseWriter, r *http.Request, owner string) {
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", owner+":80", p.In.Host
 			p.SetXForwarded()
+			if n.https(p.In) {
+				p.Out.Header.Set("X-Forwarded-Proto", "https")
+			}
 			p.Out.Host = p.In.Host
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {

@@ -148,6 +148,11 @@ func (l *relay) serve(up *websocket.Conn, subprotocols []string) {
 		}
 		var err error
 		if up, err = l.again(ctx, subprotocols); err != nil {
+			var reason *closeReason
+			if errors.As(err, &reason) {
+				closeSocket(l.client, reason)
+				return
+			}
 			if ctx.Err() == nil {
 				l.nodes.log.Warn("an agent's session is not served by any node", keySession, l.id, keyError, err)
 			}
@@ -397,6 +402,9 @@ func (l *relay) again(ctx context.Context, subprotocols []string) (*websocket.Co
 				return up, nil
 			}
 			_ = up.Close()
+		}
+		if res != nil && res.StatusCode == http.StatusUnauthorized {
+			return nil, &closeReason{code: wire.CloseAuth, text: reasonExpired}
 		}
 		if res != nil && res.StatusCode < 500 && res.StatusCode != http.StatusSwitchingProtocols { // it has ended meanwhile
 			return nil, err

@@ -5,11 +5,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
 	chatctx "sightline/context"
 	"sightline/context/fetch"
+	"sightline/gateway/auth"
 	"sightline/gateway/cluster"
 	"sightline/gateway/rtc"
 )
@@ -32,6 +34,10 @@ const (
 type Config struct {
 	Listen   string // where HTTP is served; only told apart as loopback or not here. Default DefaultListen
 	Insecure bool   // serve addresses other than loopback without authentication
+	// Auth checks the tokens that every request is then asked for, on loopback too; nil: everybody may do everything.
+	Auth           *auth.Verifier
+	Limits         Limits
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For and X-Forwarded-Proto are believed
 
 	// AllowOrigins are web origins (scheme://host[:port]) besides the gateway's own whose pages may use the agent socket
 	// and the HTTP API. Their hosts may also stand in the Host header.
@@ -108,8 +114,11 @@ func (c Config) Validate() error {
 	if c.Store == nil {
 		return fmt.Errorf("Config.Store is required: chatctx.NewMemStore() keeps conversations in memory")
 	}
-	if !IsLoopback(c.Listen) && !c.Insecure {
-		return fmt.Errorf("refusing to listen on %s without authentication: listen on 127.0.0.1, or say --insecure if everybody who can reach this address may see and hear every call", c.Listen)
+	if !IsLoopback(c.Listen) && !c.Insecure && c.Auth == nil {
+		return fmt.Errorf("refusing to listen on %s without authentication: give --auth-key or --auth-jwks, listen on 127.0.0.1, or say --insecure if everybody who can reach this address may see and hear every call", c.Listen)
+	}
+	if c.Insecure && c.Auth != nil {
+		return fmt.Errorf("--insecure is to serve without authentication, and tokens are asked for: leave one of them out")
 	}
 	for _, o := range c.AllowOrigins {
 		scheme, host, ok := strings.Cut(o, "://")

@@ -42,15 +42,15 @@ func (s *Server) append(w http.ResponseWriter, r *http.Request) (chatctx.Ack, st
 	if head.Type == "" {
 		head.Type = wire.TypeContextAppend
 	}
-	op, err := decodeOp(head.Type, data, authorHTTP)
+	op, err := decodeOp(head.Type, data, authorOf(r.Context()))
 	if err != nil {
 		return chatctx.Ack{}, "", err
 	}
-	ack, err := session.append(r.Context(), authorHTTP, op)
+	ack, err := session.append(r.Context(), authorOf(r.Context()), op)
 	return ack, op.ID, err
 }
 
-// authorHTTP is who an append over HTTP is by.
+// authorHTTP is who an append over HTTP is by that came without a token.
 const authorHTTP = "http"
 
 // getContext writes the conversation in a format. from_seq is inclusive; limits as in context.truncate.

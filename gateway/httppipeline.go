@@ -30,7 +30,7 @@ func (s *Server) askSwitch(w http.ResponseWriter, r *http.Request) (result any, 
 	if err := decode(data, &m); err != nil {
 		return nil, 0, err
 	}
-	request, err := switchRequest(m, authorHTTP)
+	request, err := switchRequest(m, authorOf(r.Context()))
 	if err != nil {
 		return nil, 0, err
 	}

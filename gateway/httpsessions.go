@@ -163,9 +163,14 @@ func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) {
 	list := []sessionDetail{}
 	live, resting := s.sessions.list(!r.URL.Query().Has(onlyHere))
 	for _, session := range live {
-		list = append(list, session.detail())
+		if covers(r.Context(), session.id) {
+			list = append(list, session.detail())
+		}
 	}
 	for _, e := range resting {
+		if !covers(r.Context(), e.id) {
+			continue
+		}
 		d, err := s.sessions.restingDetail(r.Context(), e)
 		if err != nil {
 			problem.Write(w, err)
@@ -188,7 +193,7 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request) {
 	var session *Session
 	var created bool
 	if err == nil {
-		session, created, err = s.sessions.obtain(r.Context(), body.ID)
+		session, created, err = s.obtain(r.Context(), body.ID)
 	}
 	if err != nil {
 		problem.Write(w, err)

@@ -19,6 +19,7 @@ type metrics struct {
 	appends    *prometheus.CounterVec
 	appendTime prometheus.Histogram
 	refusals   *prometheus.CounterVec
+	turned     *prometheus.CounterVec
 	images     prometheus.Counter
 	imageBytes prometheus.Counter
 	superseded prometheus.Counter
@@ -44,12 +45,13 @@ func newMetrics() *metrics {
 	m.appends = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sightline_context_appends_total", Help: "Operations sent to conversations, by result."}, []string{"result"})
 	m.appendTime = histogram("context_append_seconds", "From an operation's arrival to its entry being durable.")
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sightline_agent_errors_total", Help: "Error messages sent to agents, by code."}, []string{"code"})
+	m.turned = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sightline_requests_refused_total", Help: "Requests turned away before they were served, for want of a token, its rights or its rate, by code."}, []string{"code"})
 	m.images = counter("images_sent_total", "Images written to agent sockets.")
 	m.imageBytes = counter("image_bytes_sent_total", "Bytes of these images.")
 	m.superseded = counter("images_superseded_total", "Images replaced by a newer one before a slow agent took them.")
 	m.imageAge = histogram("image_age_seconds", "Age of an image's picture when it was written to an agent.")
 	m.imageDelay = histogram("image_delay_seconds", "From a frame's last packet to its image being written to an agent.")
-	m.registry.MustRegister(m.appends, m.appendTime, m.refusals, m.images, m.imageBytes, m.superseded, m.imageAge, m.imageDelay,
+	m.registry.MustRegister(m.appends, m.appendTime, m.refusals, m.turned, m.images, m.imageBytes, m.superseded, m.imageAge, m.imageDelay,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.voice = newVoiceMetrics(m.registry)
 	return m
@@ -69,6 +71,8 @@ func (m *metrics) appended(took time.Duration, err error) {
 }
 
 func (m *metrics) refused(code problem.Code) { m.refusals.WithLabelValues(string(code)).Inc() }
+
+func (m *metrics) turnedAway(code problem.Code) { m.turned.WithLabelValues(string(code)).Inc() }
 
 func (m *metrics) sentImage(img *frames.Image, age time.Duration, now time.Time, superseded uint64) {
 	m.images.Inc()

@@ -31,10 +31,10 @@ type publication struct {
 }
 
 // publish answers an offer and makes its peer the session's publisher. There is one at a time: while the present one is
-// connected, another is refused; one that has lost its connection is replaced.
+// connected, another is refused unless its token may take over; one that has lost its connection is replaced.
 func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string) (*publication, error) {
 	p := &publication{session: s, done: make(chan struct{}), state: rtc.StateConnecting}
-	if err := s.claim(p); err != nil {
+	if err := s.claim(p, mayTakeOver(ctx)); err != nil {
 		return nil, err
 	}
 	peer, answer, err := engine.Accept(ctx, offer, rtc.Handlers{
@@ -62,11 +62,11 @@ func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string)
 }
 
 // claim makes p the publisher and counts it as a task of the session.
-func (s *Session) claim(p *publication) error {
+func (s *Session) claim(p *publication, takeover bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.publisher
-	if old != nil && !old.lost() {
+	if old != nil && !old.lost() && !(takeover && old.foreign == nil) {
 		return problem.New(problem.AlreadyPublishing, "somebody publishes to session %s: stop that first, or choose another session", s.id)
 	}
 	if !s.beginLocked() {

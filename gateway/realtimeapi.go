@@ -108,7 +108,7 @@ func (s *Server) openCall(w http.ResponseWriter, r *http.Request, model string) 
 	if err != nil {
 		return err
 	}
-	session, _, err := s.sessions.obtain(r.Context(), "")
+	session, _, err := s.obtain(r.Context(), "")
 	if err != nil {
 		return err
 	}
@@ -123,6 +123,9 @@ func (s *Server) openCall(w http.ResponseWriter, r *http.Request, model string) 
 		return err
 	}
 	defer session.removeDialect(d)
+	defer s.untilExpiry(r.Context(), func() {
+		cancel(&realtime.CloseReason{Code: websocket.ClosePolicyViolation, Text: "the token has expired"})
+	})()
 	defer session.End("its caller has left")
 	conn, err := realtime.Upgrade(w, r)
 	if err != nil { // answered

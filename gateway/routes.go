@@ -16,7 +16,10 @@ import (
 func (s *Server) routes() http.Handler {
 	g := &guard{loopback: IsLoopback(s.cfg.Listen) && !s.cfg.Insecure, origins: s.cfg.AllowOrigins}
 	mux := http.NewServeMux()
-	signalling := whip.New(whip.Config{Sessions: s, Strict: s.cfg.WHIPStrict, Log: s.cfg.Log})
+	signalling := whip.New(whip.Config{
+		Sessions: s, Strict: s.cfg.WHIPStrict, Log: s.cfg.Log, BaseURL: s.baseURL,
+		Allow: func(r *http.Request, session string) bool { return covers(r.Context(), session) },
+	})
 	mux.Handle("/whip", s.whipOfNode(signalling))
 	mux.Handle("/whip/", s.whipOfNode(signalling))
 
@@ -36,14 +39,25 @@ func (s *Server) routes() http.Handler {
 	api("/healthz", map[string]http.HandlerFunc{"GET": func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, map[string]string{"status": "ok"}) }})
 	api("/readyz", map[string]http.HandlerFunc{"GET": s.readyz})
 	api("/metrics", map[string]http.HandlerFunc{"GET": s.metrics.handler().ServeHTTP})
-	api("/debug/drain", map[string]http.HandlerFunc{"GET": fromLoopback(s.tellDrain), "POST": fromLoopback(s.beginDrain), "DELETE": fromLoopback(s.endDrain)})
-	api("/debug/sessions", map[string]http.HandlerFunc{"GET": fromLoopback(s.debugSessions)})
+	api("/debug/drain", map[string]http.HandlerFunc{"GET": s.operator(s.tellDrain), "POST": s.operator(s.beginDrain), "DELETE": s.operator(s.endDrain)})
+	api("/debug/sessions", map[string]http.HandlerFunc{"GET": s.operator(s.debugSessions)})
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, problem.New(problem.NotFound, "there is nothing at %s", r.URL.Path))
 	})
 	mux.HandleFunc("/", s.console())
 	g.next = mux
-	return s.amongNodes(g)
+	door := doorkeeper{server: s, mux: mux, cors: func(w http.ResponseWriter, r *http.Request) { g.allowReading(w.Header(), r) }}
+	inside := door
+	inside.inside, inside.next = true, g
+	door.next = s.amongNodes(g, &inside)
+	return &door
+}
+
+func (s *Server) baseURL(r *http.Request) string {
+	if s.limits.https(r) {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
 }
 
 // byMethod answers other methods with 405, Allow and problem JSON; GET also serves HEAD.

@@ -66,21 +66,36 @@ func (g *guard) allowed(r *http.Request) bool {
 // cors lets pages of allowed origins read answers.
 func (g *guard) cors(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if origin := r.Header.Get("Origin"); slices.Contains(g.origins, origin) {
-			h := w.Header()
-			h.Set("Access-Control-Allow-Origin", origin)
-			h.Add("Vary", "Origin")
-			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
-			h.Set("Access-Control-Expose-Headers", "Sightline-Captured-At, Sightline-Age-Ms, Sightline-Source, Sightline-Seq, Retry-After")
-			h.Set("Access-Control-Max-Age", "600")
-			if r.Method == http.MethodOptions {
-				w.WriteHeader(http.StatusNoContent)
-				return
-			}
+		if g.allowReading(w.Header(), r) && r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
 		}
 		next(w, r)
 	}
+}
+
+// allowReading sets the CORS headers for a page of an allowed origin.
+func (g *guard) allowReading(h http.Header, r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(g.origins, origin) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
+	h.Set("Access-Control-Expose-Headers", "Sightline-Captured-At, Sightline-Age-Ms, Sightline-Source, Sightline-Seq, Retry-After, WWW-Authenticate")
+	h.Set("Access-Control-Max-Age", "600")
+	return true
+}
+
+// operator serves what is for who runs the gateway. Where tokens are asked for, the doorkeeper has asked for theirs; that a request
+// comes from the machine itself means nothing then, since all requests do that come through a proxy on it.
+func (s *Server) operator(next http.HandlerFunc) http.HandlerFunc {
+	if s.cfg.Auth != nil {
+		return next
+	}
+	return fromLoopback(next)
 }
 
 // fromLoopback serves what is for the operator on the machine itself, whatever address the gateway listens on.

@@ -26,6 +26,7 @@ type Server struct {
 	started  time.Time
 	nodes    *nodes // nil: no other gateways
 	draining drain
+	limits   *limits
 }
 
 // loadTimeout bounds reading the sessions on record at start.
@@ -49,7 +50,7 @@ func New(cfg Config) (*Server, error) {
 	sh := &shared{budget: frames.NewBudget(runtime.GOMAXPROCS(0)), metrics: newMetrics(), speech: speech, node: cfg.Cluster}
 	s := &Server{
 		cfg: cfg, engine: engine, metrics: sh.metrics, cancel: cancel, started: time.Now(),
-		sessions: newRegistry(base, cfg, sh),
+		sessions: newRegistry(base, cfg, sh), limits: newLimits(cfg.Limits, cfg.TrustedProxies),
 	}
 	loading, done := context.WithTimeout(base, loadTimeout)
 	defer done()
@@ -116,7 +117,7 @@ func (s *Server) shutdown() error {
 
 // Publish implements whip.Sessions: it takes a publisher into a session, making the session where it is not there.
 func (s *Server) Publish(ctx context.Context, id, offer string) (whip.Publication, error) {
-	session, created, err := s.sessions.obtain(ctx, id)
+	session, created, err := s.obtain(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func Write(w http.ResponseWriter, err error) {
 		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
 	}
 	status := e.Code.Status()
-	if status == http.StatusUnauthorized {
+	if status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
 	w.WriteHeader(status)

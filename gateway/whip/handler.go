@@ -59,7 +59,9 @@ type Config struct {
 	ICEServers []ICEServer
 	Strict     bool     // RFC 9725 to the letter in PATCH preconditions
 	Origins    []string // allowed by CORS; default "*"
-	Log        *slog.Logger
+	// Allow says whether a request may touch the publication of a session; nil: whoever knows its URL may.
+	Allow func(r *http.Request, session string) bool
+	Log   *slog.Logger
 	// BaseURL gives scheme and authority of session URLs, no slash at the end; default: from the request.
 	BaseURL func(*http.Request) string
 	// WriteError answers with an error; default problem.Write. Headers are set already.
@@ -171,7 +173,7 @@ func (h *Handler) serveResource(w http.ResponseWriter, r *http.Request, secret s
 	h.mu.Lock()
 	res := h.resources[secret]
 	h.mu.Unlock()
-	if res == nil {
+	if res == nil || h.cfg.Allow != nil && !h.cfg.Allow(r, res.pub.SessionID()) {
 		h.fail(w, r, problem.New(problem.NotFound, "there is no such publication, or it has ended"))
 		return
 	}
