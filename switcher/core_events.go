@@ -140,6 +140,7 @@ type (
 		pipe   Pipeline
 		reason string
 		plus   chatctx.Items
+		plain  bool // seeded by instructions, whatever the pipeline likes best
 	}
 	aStop struct {
 		epoch  uint64

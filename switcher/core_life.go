@@ -158,6 +158,9 @@ func (c *core) forget(r *run) {
 func (c *core) legDied(r *run, err *LegError) {
 	switch r.state {
 	case runPreparing, runReady, runSettling:
+		if c.seedAgain(r, err) {
+			return
+		}
 		c.abortOn(onDied, &Error{Code: LegFailed, Detail: r.Name + " failed: " + err.Code, Cause: err})
 	case runCommitting:
 		c.move(r, onDied)

@@ -23,8 +23,9 @@ type change struct {
 	patience     time.Duration // of preparing
 	instructions string
 	handoff      *Handoff
-	auto         bool     // nobody asked: first, resume, failover, rollover
-	tools        []string // call ids of models' wishes
+	auto         bool            // nobody asked: first, resume, failover, rollover
+	tools        []string        // call ids of models' wishes
+	plain        map[uint64]bool // by registration: pipelines that refused their seed and are given instructions instead
 
 	run     *run // nil between two tries of a fail-over
 	written bool // its started entry is in the log
@@ -63,7 +64,7 @@ func (c *core) prepare(ch *change) {
 		ch.opened = true
 		c.do(aWriteStarted{item: c.entryItem(ch, "started", ch.reason), author: ch.author, epoch: c.epoch})
 	}
-	c.do(aStart{epoch: r.epoch, pipe: r.Pipeline, reason: ch.why, plus: ch.brings()})
+	c.do(aStart{epoch: r.epoch, pipe: r.Pipeline, reason: ch.why, plus: ch.brings(), plain: ch.plain[r.reg]})
 	c.in(duePrepare, "", ch.patience)
 	c.observe(Event{Kind: PipelinePreparing, Epoch: r.epoch, From: ch.from, To: r.Name, Reason: ch.reason, OpID: ch.opID})
 }

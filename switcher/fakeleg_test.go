@@ -38,6 +38,7 @@ type plan struct {
 	connect    time.Duration
 	fail       error         // instead of being ready
 	hang       bool          // never ready
+	refuse     bool          // a seed of items
 	think      time.Duration // before an answer
 	late       time.Duration // between the end of speech and its transcript
 	words      int           // of an answer; 0: 5
@@ -103,6 +104,8 @@ func (l *fakeLeg) Run(ctx context.Context, start Start, in *Inbox, out Emit) err
 	switch {
 	case l.plan.fail != nil:
 		return l.plan.fail
+	case l.plan.refuse && start.Seed.Mode != SeedInstructions:
+		return &LegError{Code: CodeSeed, Message: "1007", Retryable: true}
 	case l.plan.hang:
 		<-ctx.Done()
 		return nil

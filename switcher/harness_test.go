@@ -207,7 +207,7 @@ type testCall struct {
 func (c *testCall) pipeline(name string, kind Kind, plans ...plan) Pipeline {
 	n := 0
 	return Pipeline{
-		Name: name, Kind: kind, Provider: "fake", Can: Capability{InRate: testRate, OutRate: testRate, Seeds: []SeedMode{SeedItems}},
+		Name: name, Kind: kind, Provider: "fake", Can: Capability{InRate: testRate, OutRate: testRate, Seeds: []SeedMode{SeedItems, SeedInstructions}},
 		New: func() Leg {
 			c.mu.Lock()
 			defer c.mu.Unlock()

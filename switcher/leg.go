@@ -135,11 +135,14 @@ type Emit func(ctx context.Context, o Output) error
 
 // LegError is why a leg died.
 type LegError struct {
-	Code      string // short and stable: "auth", "expired", "connect", "protocol", "overloaded"
+	Code      string // short and stable: "auth", "expired", "connect", "protocol", "overloaded", CodeSeed
 	Message   string // for people; never a secret
 	Retryable bool   // another try may go well
 	Err       error
 }
+
+// CodeSeed is the Code of a leg whose provider refused the seed. Retryable, it is tried once more with SeedInstructions.
+const CodeSeed = "seed"
 
 func (e *LegError) Error() string {
 	if e.Err != nil {

@@ -186,7 +186,11 @@ func (s *Switcher) start(a aStart) {
 
 func (s *Switcher) runLeg(l *leg, a aStart) error {
 	snap := s.cfg.Log.Snapshot()
-	seed := makeSeed(snap, a.plus, l.pipe, s.cfg.seedOptions(time.Now()), s.core.switchTool)
+	p := l.pipe
+	if a.plain {
+		p.Can.Seeds = []SeedMode{SeedInstructions}
+	}
+	seed := makeSeed(snap, a.plus, p, s.cfg.seedOptions(time.Now()), s.core.switchTool)
 	s.mu.Lock()
 	s.seeds = append(s.seeds, seeded{l.epoch, seed.Seed})
 	if len(s.seeds) > keptSeeds {

@@ -117,6 +117,7 @@ func swarmPlan(seed uint64, n int) plan {
 	r := rand.New(rand.NewPCG(seed, uint64(1000+n)))
 	ms := func(most int) time.Duration { return time.Duration(r.IntN(most+1)) * time.Millisecond }
 	p := plan{connect: ms(300), think: ms(400), late: ms(200), words: 1 + r.IntN(12), chatty: r.IntN(3) == 0}
+	p.refuse = n > 1 && (seed+uint64(n))%7 == 0
 	switch r.IntN(12) {
 	case 0:
 		p.fail = &LegError{Code: "connect", Message: "refused", Retryable: r.IntN(2) == 0}
