@@ -18,7 +18,6 @@ import (
 	"sightline/switcher/cascade"
 	"sightline/switcher/local"
 	"sightline/switcher/openai"
-	"sightline/switcher/realtime"
 )
 
 // pipelineSettings are serve's flags about what sessions talk with.
@@ -338,24 +337,4 @@ func speaker(voices []cascade.Voice) func(context.Context, string, func(int, []i
 		}
 		return errors.Join(errs...)
 	}
-}
-
-var realtimeProfiles = []string{"openai", "azure", "xai", "localai", "vllm"}
-
-func (s *pipelineSettings) realtimePipeline() (switcher.Pipeline, error) {
-	profiles := map[string]func() realtime.Profile{
-		"openai": realtime.OpenAI, "azure": realtime.Azure, "xai": realtime.XAI, "localai": realtime.LocalAI, "vllm": realtime.VLLM,
-	}
-	make := profiles[s.realtime.profile]
-	if make == nil {
-		return switcher.Pipeline{}, fmt.Errorf("--realtime-profile %q: allowed are %s", s.realtime.profile, strings.Join(realtimeProfiles, ", "))
-	}
-	cfg := realtime.Config{Profile: make(), URL: s.realtime.url, Model: s.realtime.model, Key: s.realtime.key, Voice: s.realtimeRole}
-	if cfg.Model == "" {
-		return switcher.Pipeline{}, errors.New("--realtime-profile needs --realtime-model")
-	}
-	if cfg.URL == "" && cfg.Profile.BaseURL == "" {
-		return switcher.Pipeline{}, fmt.Errorf("--realtime-profile %s needs --realtime-url", s.realtime.profile)
-	}
-	return cfg.Pipeline(hostedRealtime), nil
 }
