@@ -195,23 +195,26 @@ func (b *builder) identified(item chatctx.Item, at node) chatctx.Item {
 type slot struct {
 	off  int64
 	gone bool
+	next int // the slot that stands after it; 0 = none
 }
 
 // folding is what a log of entries comes to, without the items themselves.
 type folding struct {
-	slots  []slot // in the order of appending
+	slots  []slot // in the order of appending; slots[0] holds no item, it comes before the first
 	places map[key]int
+	end    int    // the slot that stands last
 	last   uint64 // seq
 }
 
-// fold reads entries: first where each item's last version is, then those versions in the order of their appending.
+// fold reads entries: first where each item's last version is, then those versions in the order of the conversation.
 func (r *reader) fold(from int64, list bool) error {
-	f := &folding{places: map[key]int{}}
+	f := &folding{places: map[key]int{}, slots: make([]slot, 1)}
 	if err := r.stream(from, "", list, f.entry); err != nil {
 		return err
 	}
 	r.b.entries, r.b.path = false, "item"
-	for _, s := range f.slots {
+	for i := f.slots[0].next; i != 0; i = f.slots[i].next {
+		s := f.slots[i]
 		if s.gone {
 			continue
 		}
@@ -231,13 +234,14 @@ type entryHead struct {
 	Seq     uint64         `json:"seq"`
 	Op      chatctx.OpKind `json:"op"`
 	ItemID  string         `json:"item_id"`
+	After   string         `json:"after_item_id"`
 	Removed []string       `json:"removed"`
 }
 
 // head reads what is small of an entry.
 func (b *builder) head(o object) (e entryHead) {
 	small := map[string]json.RawMessage{}
-	for _, name := range []string{"seq", "op", "item_id", "removed"} {
+	for _, name := range []string{"seq", "op", "item_id", "after_item_id", "removed"} {
 		if v := o.get(name); v.given() {
 			small[name] = v.raw
 		}
@@ -277,8 +281,7 @@ func (f *folding) entry(b *builder, el node) {
 	switch e.Op {
 	case chatctx.OpAppend:
 		b.object(item, "item")
-		f.places[keyOf(item.object().str("id"))] = len(f.slots)
-		f.slots = append(f.slots, slot{off: item.off})
+		f.add(b, el, item, e.After)
 		f.remove(b, el, e.Removed)
 	case chatctx.OpUpdate:
 		b.object(item, "item")
@@ -290,6 +293,24 @@ func (f *folding) entry(b *builder, el node) {
 	default:
 		b.fail(o.get("op"), "op", "unknown op %q: allowed are append, update, remove and truncate", clip(string(e.Op)))
 	}
+}
+
+// add puts an item at the end, or right after the item called after: what is not in this input was said before all that is.
+func (f *folding) add(b *builder, el, item node, after string) {
+	at := f.end
+	if after != "" {
+		var ok bool
+		if at, ok = f.places[keyOf(after)]; !ok {
+			b.lose(el, "after_item_id", NoteEarlier, "an item is put after one that is not in this input: it comes first")
+		}
+	}
+	n := len(f.slots)
+	f.slots = append(f.slots, slot{off: item.off, next: f.slots[at].next})
+	f.slots[at].next = n
+	if at == f.end {
+		f.end = n
+	}
+	f.places[keyOf(item.object().str("id"))] = n
 }
 
 func (f *folding) remove(b *builder, el node, ids []string) {
