@@ -26,6 +26,7 @@ const usage = `usage: sightline COMMAND [flags]
 
   serve     run the gateway; sightline serve --help lists its flags
   context   read, check and convert saved conversations; sightline context lists its commands
+  token     make a token for a publisher, an agent or an admin
   log       check, export and import the conversations of a data directory
   version   print the version and what it was built with
 `
@@ -47,6 +48,8 @@ func (p program) run() int {
 		return p.serve(p.args[1:])
 	case "context":
 		return p.context(p.args[1:])
+	case "token":
+		return p.token(p.args[1:])
 	case "log":
 		return p.log(p.args[1:])
 	case "version", "--version":

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,18 @@ func (p program) serveUntilSignal(s *settings) error {
 		Store: chatctx.NewMemStore(), Web: web.Files(), WebPolicy: web.ContentSecurityPolicy, Log: log,
 		SessionGrace: s.sessionGrace, Retention: s.retention, DrainTimeout: s.drainTimeout,
 		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage,
+	}
+	var err error
+	if cfg.Auth, err = s.auth.verifier(log); err != nil {
+		return err
+	}
+	if cfg.TrustedProxies, err = s.auth.trusted(); err != nil {
+		return err
+	}
+	cfg.Limits = s.auth.limits
+	secure, err := s.tls.config(s.dataDir, log)
+	if err != nil {
+		return err
 	}
 	talk, err := s.talk.pipelines(log)
 	if err != nil {
@@ -62,20 +75,41 @@ func (p program) serveUntilSignal(s *settings) error {
 	if err != nil {
 		return errors.Join(err, listener.Close(), kept.Close())
 	}
-	if s.insecure && !gateway.IsLoopback(s.listen) {
-		log.Warn("--insecure: everybody who can reach this address may see and hear every call", "listen", s.listen)
-	}
+	s.warn(log)
 	stop := talk.start()
-	return errors.Join(p.runBoth(server, listener, log), stop(), kept.Close())
+	return errors.Join(p.runBoth(s, server, listener, secure, log), stop(), kept.Close())
+}
+
+// warn says what is less safe than it might seem.
+func (s *settings) warn(log *slog.Logger) {
+	if gateway.IsLoopback(s.listen) {
+		return
+	}
+	switch {
+	case s.insecure:
+		log.Warn("--insecure: everybody who can reach this address may see and hear every call", "listen", s.listen)
+	case !s.tls.on() && len(s.auth.proxies) == 0:
+		log.Warn("tokens come in the clear: serve HTTPS with --tls-cert or --acme-domain, or name the proxy that does with --trusted-proxy", "listen", s.listen)
+	}
+}
+
+// scheme is how this gateway is reached, as far as it knows.
+func (s *settings) scheme() string {
+	if s.tls.on() {
+		return "https"
+	}
+	return "http"
 }
 
 // runBoth runs the gateway and its HTTP server; the first to fail stops the other.
-func (p program) runBoth(server *gateway.Server, listener net.Listener, log *slog.Logger) error {
+func (p program) runBoth(s *settings, server *gateway.Server, listener net.Listener, secure *tls.Config, log *slog.Logger) error {
 	httpServer := &http.Server{
 		Handler: server.Handler(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		// Sockets and image requests outlive these: they end when a request's body has been read, or are lifted on upgrade.
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second,
 		IdleTimeout: 60 * time.Second, MaxHeaderBytes: 16 << 10,
+		// HTTP/2 comes with TLS. It has no upgrade: browsers open another connection, of HTTP/1.1, for a socket.
+		TLSConfig: secure, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 100},
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -84,7 +118,11 @@ func (p program) runBoth(server *gateway.Server, listener net.Listener, log *slo
 	drained := make(chan struct{})
 	tasks.Go(func() {
 		defer stop()
-		if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		serve := httpServer.Serve
+		if secure != nil {
+			serve = func(l net.Listener) error { return httpServer.ServeTLS(l, "", "") }
+		}
+		if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			httpErr = err
 		}
 	})
@@ -97,7 +135,7 @@ func (p program) runBoth(server *gateway.Server, listener net.Listener, log *slo
 			_ = httpServer.Close()
 		}
 	})
-	p.announce(listener.Addr())
+	p.announce(s.scheme(), listener.Addr())
 	if !p.untilSignalled(ctx, server, stop, drained, log) {
 		return errors.New("stopped by a second signal before the drain was done")
 	}
@@ -142,10 +180,10 @@ func (p program) untilSignalled(ctx context.Context, server *gateway.Server, sto
 const sameSignal = 50 * time.Millisecond
 
 // announce says where the page is and what to do next.
-func (p program) announce(addr net.Addr) {
-	url := "http://" + addr.String()
+func (p program) announce(scheme string, addr net.Addr) {
+	url := scheme + "://" + addr.String()
 	if tcp, ok := addr.(*net.TCPAddr); ok && (tcp.IP.IsLoopback() || tcp.IP.IsUnspecified()) {
-		url = "http://localhost:" + strconv.Itoa(tcp.Port)
+		url = scheme + "://localhost:" + strconv.Itoa(tcp.Port)
 	}
 	fmt.Fprintf(p.stdout, `Sightline %s serves %s
 

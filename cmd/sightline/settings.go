@@ -26,6 +26,8 @@ type settings struct {
 	nats         natsSettings
 	storeBytes   int64
 	talk         pipelineSettings
+	auth         authSettings
+	tls          tlsSettings
 	udpPort      int
 	tcpPort      int
 	publicIPs    list
@@ -61,11 +63,13 @@ func (l *list) Set(s string) error {
 func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet("sightline serve", flag.ContinueOnError)
 	f.SetOutput(out)
-	f.StringVar(&s.listen, "listen", gateway.DefaultListen, "`address` of HTTP, host:port; anything but loopback needs --insecure")
+	f.StringVar(&s.listen, "listen", gateway.DefaultListen, "`address` of HTTP, host:port; anything but loopback needs --auth-key, --auth-jwks or --insecure")
 	f.StringVar(&s.dataDir, "data-dir", "", "`folder` of the conversations, or \"memory\" to keep them in memory only (default: sightline in the XDG state directory)")
 	s.nats.flags(f)
 	s.nats.nodeFlags(f)
 	s.talk.flags(f)
+	s.auth.flags(f)
+	s.tls.flags(f)
 	f.Int64Var(&s.storeBytes, "store-bytes", 0, "`bytes` that conversations may take, 0 = four fifths of the free disk, or 8 GiB in a cluster; never less than they were given before")
 	f.IntVar(&s.udpPort, "udp-port", 0, "UDP `port` of all media, 0 = any free one")
 	f.IntVar(&s.tcpPort, "tcp-port", 0, "ICE-TCP `port` for publishers behind firewalls that block UDP, 0 = any free one, -1 = off")
@@ -164,7 +168,7 @@ func (s *settings) readFile(f *flag.FlagSet, given map[string]bool) error {
 }
 
 func (s *settings) check() error {
-	if err := s.nats.check(s.dataDir); err != nil {
+	if err := errors.Join(s.nats.check(s.dataDir), s.auth.check(s.insecure), s.tls.check(s.dataDir)); err != nil {
 		return err
 	}
 	if s.storeBytes != 0 && s.storeBytes < jetstream.MinStoreBytes {

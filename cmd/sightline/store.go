@@ -70,7 +70,7 @@ func joinCluster(s *settings, store *jetstream.Store, listen net.Addr, log *slog
 	name, _ := os.Hostname() // only for people
 	url := s.nats.nodeURL
 	if tcp, ok := listen.(*net.TCPAddr); url == "" && ok && !tcp.IP.IsUnspecified() {
-		url = "http://" + listen.String()
+		url = s.scheme() + "://" + listen.String()
 	}
 	node, err = cluster.New(cluster.Config{Store: store, Name: name, URL: url, Version: version, Lease: s.nats.lease, Log: log})
 	if err != nil {
