@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/pion/rtp"
-
-	"sightline/frames/internal/vp8hdr"
 )
 
 const (
@@ -27,13 +25,15 @@ type slot struct {
 	marker bool
 	ts     uint32
 	at     time.Time
-	vp8    vp8Packet
+	pkt    packet
 }
 
 // assembler orders packets and puts frames together: packets and time in; frames, counters and the wish for a key frame out. It is a
 // pure state machine: no clock, no goroutine, no lock. A frame comes out the moment it is whole and everything before it was whole; after
 // a hole nothing comes out until a whole key frame (G10).
 type assembler struct {
+	depay depacketizer
+
 	// inputs
 	seq    sequencer
 	active bool // false: only sequence numbers and key frame sizes are looked at
@@ -55,6 +55,8 @@ type assembler struct {
 	packets int  // in cur
 	doubt   bool // packets from before cur came while it was in work: what follows it may be of a sender that has begun anew
 	skip    bool // the rest of this frame is not wanted
+	prev    bool // the packet before scan was taken
+	prevTS  uint32
 	needKey bool
 	ids     pictureIDs
 
@@ -69,6 +71,11 @@ type assembler struct {
 	fdrops        FrameDrops
 	resets        uint64
 	frames, keys  uint64
+}
+
+func newAssembler(c Codec) (assembler, error) {
+	d, err := newDepacketizer(c)
+	return assembler{depay: d}, err
 }
 
 // push takes one packet; the frames it completes are in order and the slice is good until the next call.
@@ -109,7 +116,9 @@ func (a *assembler) tick(at time.Time) []*frame {
 }
 
 // wake starts assembling; the next key frame is the first to come out.
-func (a *assembler) wake() { a.active, a.needKey, a.scanKnown, a.skip = true, true, false, true }
+func (a *assembler) wake() {
+	a.active, a.needKey, a.scanKnown, a.skip, a.prev = true, true, false, true, false
+}
 
 // sleep stops assembling and forgets what it held.
 func (a *assembler) sleep() {
@@ -150,7 +159,7 @@ func (a *assembler) flush() {
 	if a.held > 0 {
 		clear(a.ring[:])
 	}
-	a.held, a.heldBytes, a.scanKnown, a.skip, a.holeAt = 0, 0, false, true, time.Time{}
+	a.held, a.heldBytes, a.scanKnown, a.skip, a.prev, a.holeAt = 0, 0, false, true, false, time.Time{}
 	a.ids = pictureIDs{}
 }
 
@@ -171,6 +180,7 @@ func (a *assembler) accept(ext int64, p *rtp.Packet, at time.Time) {
 		a.clock.observe(p.Timestamp, at)
 	}
 	if !a.active {
+		a.depay.keep(s.pkt)
 		return
 	}
 	if !a.scanKnown {
@@ -192,16 +202,14 @@ func (a *assembler) accept(ext int64, p *rtp.Packet, at time.Time) {
 // describe reads the payload and notes the size of a key frame that starts here.
 func (a *assembler) describe(s *slot, payload []byte) bool {
 	var err error
-	if s.vp8, err = parseVP8(payload); err != nil {
-		s.bad = true
+	if s.pkt, err = a.depay.parse(payload); err != nil {
+		s.bad, s.pkt = true, packet{}
 		return false
 	}
-	if s.vp8.key() {
-		if h, err := vp8hdr.Parse(s.vp8.data); err == nil && h.CheckSize() == nil {
-			a.width, a.height = h.Width, h.Height
-		}
+	if s.pkt.width > 0 {
+		a.width, a.height = int(s.pkt.width), int(s.pkt.height)
 	}
-	return true
+	return !s.pkt.unknown
 }
 
 // watchTimestamp restarts when timestamps and arrivals part by more than timestampLeap. A long pause alone is none: both go on.
@@ -218,8 +226,8 @@ func (a *assembler) watchTimestamp(ts uint32, at time.Time) {
 func (a *assembler) store(s *slot) {
 	a.ring[s.ext&(ringPackets-1)] = *s
 	a.held++
-	a.heldBytes += len(s.vp8.data)
-	if a.needKey && s.ext > a.scan && !s.bad && s.vp8.key() {
+	a.heldBytes += len(s.pkt.data)
+	if a.needKey && s.ext > a.scan && !s.bad && s.pkt.key {
 		a.jump(s.ext) // nothing before this key frame is needed any more
 	}
 	for a.heldBytes > ringBytes {
@@ -237,7 +245,7 @@ func (a *assembler) at(n int64) *slot {
 
 func (a *assembler) remove(s *slot) {
 	a.held--
-	a.heldBytes -= len(s.vp8.data)
+	a.heldBytes -= len(s.pkt.data)
 	*s = slot{}
 }
 
@@ -275,7 +283,7 @@ func (a *assembler) hole() {
 	a.breakChain()
 	to := a.nextHeld()
 	for n := to; n <= a.seq.high; n++ {
-		if s := a.at(n); s != nil && !s.bad && s.vp8.key() {
+		if s := a.at(n); s != nil && !s.bad && s.pkt.key {
 			to = n
 			break
 		}
@@ -300,13 +308,14 @@ func (a *assembler) jump(n int64) {
 	}
 	for ; a.held > 0 && a.scan < n; a.scan++ {
 		if s := a.at(a.scan); s != nil {
-			if !s.bad && s.vp8.start {
+			if !s.bad && (s.pkt.start && !s.pkt.loose || s.pkt.loose && s.marker) {
 				a.fdrops.NeedKey++
 			}
+			a.depay.keep(s.pkt)
 			a.remove(s)
 		}
 	}
-	a.scan, a.skip, a.holeAt = n, true, time.Time{}
+	a.scan, a.skip, a.prev, a.holeAt = n, true, false, time.Time{}
 }
 
 // abandonTo makes room for number n: nothing ringPackets or more before it can wait.

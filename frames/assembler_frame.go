@@ -1,23 +1,31 @@
 package frames
 
-import "sightline/frames/internal/vp8hdr"
+import "errors"
 
 // take adds the next packet in order to the frame in work.
 func (a *assembler) take(s *slot) {
 	if s.pad {
 		return
 	}
+	a.depay.keep(s.pkt)
+	a.put(s)
+	a.prev, a.prevTS = true, s.ts
+}
+
+func (a *assembler) put(s *slot) {
 	if s.bad {
 		a.broken(s)
 		return
 	}
-	if s.vp8.start {
+	switch {
+	case s.pkt.drop:
+	case a.starts(s):
 		a.begin(s)
-	} else if a.cur == nil && !a.skip || a.cur != nil && a.cur.ts != s.ts {
+	case a.cur == nil && !a.skip || a.cur != nil && a.cur.ts != s.ts:
 		a.broken(s) // no start: the sender left it out, or the last frame had no end
 		return
 	}
-	if a.cur != nil {
+	if a.cur != nil && !s.pkt.drop {
 		a.add(s)
 	}
 	if s.marker {
@@ -26,6 +34,20 @@ func (a *assembler) take(s *slot) {
 			a.finish()
 		}
 	}
+}
+
+// starts reports whether a frame starts with this packet. Where the codec does not say so, it does behind a frame's end; and where the end
+// was not seen, with what begins a key frame or is of another time than the packet right before it.
+func (a *assembler) starts(s *slot) bool {
+	switch {
+	case !s.pkt.loose || !s.pkt.start:
+		return s.pkt.start
+	case a.cur != nil:
+		return a.cur.ts != s.ts
+	case a.skip:
+		return s.pkt.key || a.prev && a.prevTS != s.ts
+	}
+	return true
 }
 
 // begin opens a frame, and closes one that had no marker: it is whole if nothing between it and this start is in doubt. Two
@@ -40,8 +62,8 @@ func (a *assembler) begin(s *slot) {
 		}
 	}
 	a.skip = false
-	key := s.vp8.key()
-	if !a.ids.follows(s.vp8) && !key {
+	key := s.pkt.key || s.pkt.maybe
+	if !a.ids.follows(&s.pkt) && !key {
 		a.breakChain()
 	}
 	if a.needKey && !key {
@@ -51,39 +73,55 @@ func (a *assembler) begin(s *slot) {
 	}
 	a.cur = a.newFrame()
 	a.cur.key, a.cur.ts = key, s.ts
+	a.depay.begin()
 }
 
 func (a *assembler) add(s *slot) {
-	if a.packets == framePackets || len(a.cur.data)+len(s.vp8.data) > frameBytes {
-		a.dropCur(&a.fdrops.TooBig)
-		a.breakChain()
-		a.skip = true
+	if a.packets == framePackets || len(a.cur.data)+len(s.pkt.data) > frameBytes {
+		a.tooBig()
 		return
 	}
 	a.packets++
-	a.cur.data = append(a.cur.data, s.vp8.data...)
+	var err error
+	if a.cur.data, err = a.depay.add(a.cur.data, s.pkt); err != nil {
+		a.pdrops.Malformed++
+		a.broken(s)
+		return
+	}
 	if s.at.After(a.cur.receivedAt) {
 		a.cur.receivedAt = s.at
 	}
 }
 
+func (a *assembler) tooBig() {
+	a.dropCur(&a.fdrops.TooBig)
+	a.breakChain()
+	a.skip = true
+}
+
 // finish checks the frame in work as far as a header can be checked and puts it out.
 func (a *assembler) finish() {
 	f := a.cur
-	h, err := vp8hdr.Parse(f.data)
-	if err == nil {
-		err = h.CheckSize()
-	}
-	if err == nil {
-		err = h.CheckComplete(len(f.data))
-	}
-	if err != nil {
+	data, h, err := a.depay.finish(f.data)
+	f.data = data
+	switch {
+	case errors.Is(err, errNoFrame):
+		a.recycle(f)
+		a.cur = nil
+		return
+	case err != nil:
 		a.dropCur(&a.fdrops.Refused)
 		a.breakChain()
 		return
+	case len(data) > frameBytes:
+		a.tooBig()
+		return
+	case a.needKey && !h.key:
+		a.dropCur(&a.fdrops.NeedKey)
+		return
 	}
 	a.cur = nil
-	f.width, f.height = h.Width, h.Height
+	f.key, f.width, f.height = h.key, h.width, h.height
 	f.capturedAt = a.clock.capturedAt(f.ts, f.receivedAt)
 	if f.key {
 		a.needKey = false

@@ -13,6 +13,14 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+func asleep(c Codec) *assembler {
+	a, err := newAssembler(c)
+	if err != nil {
+		panic(err)
+	}
+	return &a
+}
+
 // check holds whatever was pushed. Tests call it after every step.
 func (a *assembler) check() error {
 	held, size := 0, 0
@@ -22,12 +30,12 @@ func (a *assembler) check() error {
 		}
 		s := &a.ring[i]
 		if !s.full {
-			if s.vp8.data != nil {
+			if s.pkt.data != nil {
 				return fmt.Errorf("slot %d is empty and holds a payload", i)
 			}
 			continue
 		}
-		held, size = held+1, size+len(s.vp8.data)
+		held, size = held+1, size+len(s.pkt.data)
 		if s.ext <= a.scan || s.ext >= a.scan+ringPackets || s.ext > a.seq.high {
 			return fmt.Errorf("slot %d holds packet %d, outside (%d, %d) or over %d", i, s.ext, a.scan, a.scan+ringPackets, a.seq.high)
 		}
@@ -77,13 +85,19 @@ type sender struct {
 	ts   uint32
 	mtu  uint16
 	pay  codecs.VP8Payloader
+	as   *testCodec // nil: VP8 by pay
 	sent [][]byte
 }
 
 // packets gives one frame's packets and moves 1/30 s on.
 func (s *sender) packets(frame []byte) []*rtp.Packet {
 	var ps []*rtp.Packet
-	parts := s.pay.Payload(max(s.mtu, 100), frame)
+	var parts [][]byte
+	if s.as != nil {
+		parts = s.as.pay.Payload(max(s.mtu, 100), frame)
+	} else {
+		parts = s.pay.Payload(max(s.mtu, 100), frame)
+	}
 	for i, part := range parts {
 		ps = append(ps, &rtp.Packet{
 			Header:  rtp.Header{Version: 2, PayloadType: 96, SequenceNumber: s.seq, Timestamp: s.ts, Marker: i == len(parts)-1},
@@ -96,6 +110,14 @@ func (s *sender) packets(frame []byte) []*rtp.Packet {
 	return ps
 }
 
+// frame makes n bytes that pass for a frame of the sender's codec.
+func (s *sender) frame(key bool, tag, n int) []byte {
+	if s.as != nil {
+		return s.as.frame(key, tag, n)
+	}
+	return testFrame(key, tag, n)
+}
+
 // pad gives a padding-only packet, as a bandwidth probe sends.
 func (s *sender) pad() *rtp.Packet {
 	p := &rtp.Packet{Header: rtp.Header{Version: 2, SequenceNumber: s.seq, Timestamp: s.ts, Padding: true, PaddingSize: 200}}
@@ -106,7 +128,7 @@ func (s *sender) pad() *rtp.Packet {
 // clip packetizes n frames of size bytes; every gop-th is a key frame.
 func (s *sender) clip(n, gop, size int) (ps []*rtp.Packet) {
 	for i := range n {
-		ps = append(ps, s.packets(testFrame(i%gop == 0, len(s.sent), size))...)
+		ps = append(ps, s.packets(s.frame(i%gop == 0, len(s.sent), size))...)
 	}
 	return ps
 }
@@ -120,7 +142,7 @@ type receiver struct {
 }
 
 func newReceiver(t *testing.T) *receiver {
-	r := &receiver{t: t, a: &assembler{}, at: t0}
+	r := &receiver{t: t, a: asleep(CodecVP8), at: t0}
 	r.a.wake()
 	return r
 }

@@ -55,7 +55,7 @@ func BenchmarkPushIdle(b *testing.B) {
 // BenchmarkAssemble is one packet on its way into a frame, without decoding.
 func BenchmarkAssemble(b *testing.B) {
 	_, ps := benchTrack(b)
-	a, at := &assembler{}, time.Now()
+	a, at := asleep(CodecVP8), time.Now()
 	a.wake()
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {

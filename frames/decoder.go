@@ -8,18 +8,32 @@ import (
 	"image/draw"
 	"image/png"
 
+	"sightline/frames/internal/dav1d"
 	"sightline/frames/internal/jpegfast"
+	"sightline/frames/internal/openh264"
 	"sightline/frames/internal/vpx"
 )
 
-// decoder is the seam for further codecs. One goroutine at a time; the picture's planes are its memory until the next Decode or Close.
+// decoder is what the worker asks of every codec's decoder; internal/decodertest says what it must do. Its errors are internal/coded's. One goroutine at a time; the picture's planes are its memory until the next Decode or Close.
 type decoder interface {
 	Decode(frame []byte) (Picture, error)
 	Bytes() int64 // C memory held
 	Close() error
 }
 
-func newVP8() (decoder, error) { return vpx.NewVP8() }
+func newDecoder(c Codec) (decoder, error) {
+	switch c {
+	case CodecVP8:
+		return vpx.NewVP8()
+	case CodecVP9:
+		return vpx.NewVP9()
+	case CodecH264:
+		return openh264.New()
+	case CodecAV1:
+		return dav1d.New()
+	}
+	return nil, fmt.Errorf("codec %q has no decoder", c)
+}
 
 var errPanic = errors.New("panic in a decoder or encoder")
 

@@ -13,7 +13,7 @@ type pictureIDs struct {
 }
 
 // follows reports whether the frame that starts with p may follow the one before it.
-func (g *pictureIDs) follows(p vp8Packet) bool {
+func (g *pictureIDs) follows(p *packet) bool {
 	if !p.hasPictureID {
 		*g = pictureIDs{}
 		return true

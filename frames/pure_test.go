@@ -253,7 +253,7 @@ func TestG12FrameQueue(t *testing.T) {
 }
 
 func TestNewTrackChecksItsConfig(t *testing.T) {
-	for _, cfg := range []TrackConfig{{Codec: "H264"}, {StallAfter: -1}} {
+	for _, cfg := range []TrackConfig{{Codec: "H265"}, {StallAfter: -1}} {
 		if _, err := NewTrack(cfg); err == nil {
 			t.Errorf("%+v passes", cfg)
 		}

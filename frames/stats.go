@@ -34,7 +34,7 @@ const (
 type PacketDrops struct {
 	Duplicate uint64 // same sequence number again (RTX on a loss-free link does this)
 	Late      uint64 // its place in the order was given up before it came
-	Malformed uint64 // payload is no VP8 descriptor (RFC 7741 §4.2)
+	Malformed uint64 // payload is not of the codec's RTP format
 	Stray     uint64 // far from the sequence and not followed by its neighbour
 }
 

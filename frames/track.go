@@ -14,8 +14,13 @@ import (
 // Codec names a video codec as in SDP.
 type Codec string
 
-// CodecVP8 is the one codec so far.
-const CodecVP8 Codec = "VP8"
+// The codecs that a track takes.
+const (
+	CodecVP8  Codec = "VP8"
+	CodecVP9  Codec = "VP9"  // profile 0; of spatial layers the lowest
+	CodecH264 Codec = "H264" // constrained baseline to high, packetization modes 0 and 1
+	CodecAV1  Codec = "AV1"  // main profile with 8 bits; of spatial layers the lowest
+)
 
 const (
 	defaultStallAfter = 2 * time.Second
@@ -71,8 +76,9 @@ func NewTrack(cfg TrackConfig) (*Track, error) {
 	if cfg.Codec == "" {
 		cfg.Codec = CodecVP8
 	}
-	if cfg.Codec != CodecVP8 {
-		return nil, fmt.Errorf("codec %q: must be %q", cfg.Codec, CodecVP8)
+	asm, err := newAssembler(cfg.Codec)
+	if err != nil {
+		return nil, err
 	}
 	if cfg.StallAfter == 0 {
 		cfg.StallAfter = defaultStallAfter
@@ -87,8 +93,9 @@ func NewTrack(cfg TrackConfig) (*Track, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Track{
-		cfg: cfg, log: cfg.Log.With("source", cfg.Source), newDecoder: newVP8,
-		work: make(chan struct{}, 1), control: make(chan struct{}, 1), ended: make(chan struct{}),
+		cfg: cfg, log: cfg.Log.With("source", cfg.Source), asm: asm,
+		newDecoder: func() (decoder, error) { return newDecoder(cfg.Codec) },
+		work:       make(chan struct{}, 1), control: make(chan struct{}, 1), ended: make(chan struct{}),
 	}, nil
 }
 

@@ -325,7 +325,7 @@ func TestNobodyWatchingCostsNearlyNothing(t *testing.T) {
 		r, p := newRig(t, nil), newPublisher(c)
 		defer r.stop()
 		made := 0
-		r.track.newDecoder = func() (decoder, error) { made++; return newVP8() }
+		r.track.newDecoder = func() (decoder, error) { made++; return newDecoder(CodecVP8) }
 		r.play(p, 90)
 		s := r.track.Stats()
 		if made != 0 || s.Frames != 0 || s.Decoded != 0 || s.CBytes != 0 || s.PLIs != 0 || s.Policy != PolicyIdle {

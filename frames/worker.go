@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"sightline/frames/internal/coded"
 	"sightline/frames/internal/jpegfast"
-	"sightline/frames/internal/vpx"
 )
 
 // backlogWait is how long a due image is put off while newer frames wait to be decoded: after a burst the newest picture is wanted.
@@ -97,9 +97,11 @@ func (w *worker) step(ctx context.Context) bool {
 func (w *worker) decode(f *frame) error {
 	err := safely(func() (err error) {
 		if w.dec == nil {
-			if w.dec, err = w.t.newDecoder(); err != nil {
+			dec, err := w.t.newDecoder()
+			if err != nil {
 				return err
 			}
+			w.dec = dec
 		}
 		w.pic, err = w.dec.Decode(f.data)
 		return err
@@ -118,14 +120,14 @@ func (w *worker) account(f *frame, err error) {
 	case err == nil:
 		t.st.Decoded++
 		w.at = shown{n: t.st.Decoded, ts: f.ts, receivedAt: f.receivedAt, capturedAt: f.capturedAt}
-	case errors.Is(err, vpx.ErrNoPicture):
+	case errors.Is(err, coded.ErrNoPicture):
 		w.at = shown{} // the planes of the last one may be written to
 	default:
 		w.at = shown{}
 		switch {
-		case errors.Is(err, vpx.ErrCorrupt):
+		case errors.Is(err, coded.ErrCorrupt):
 			t.st.FrameDrops.Corrupt++
-		case errors.Is(err, vpx.ErrRefused):
+		case errors.Is(err, coded.ErrRefused):
 			t.st.FrameDrops.Refused++
 		default:
 			t.st.FrameDrops.Decode++

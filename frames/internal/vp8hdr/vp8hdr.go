@@ -5,12 +5,8 @@ package vp8hdr
 import (
 	"errors"
 	"fmt"
-)
 
-// Bounds of a video picture: what a decoder may be asked to allocate for.
-const (
-	MaxSide   = 4096        // pixels a side
-	MaxPixels = 4096 * 2176 // pixels a picture
+	"sightline/frames/internal/coded"
 )
 
 // The ways a header can be wrong.
@@ -19,7 +15,6 @@ var (
 	ErrStartCode = errors.New("vp8 key frame: start code is not 9d 01 2a")
 	ErrVersion   = errors.New("vp8 frame: version must be 0 to 3")
 	ErrTruncated = errors.New("vp8 frame: first partition is longer than the frame")
-	ErrSize      = errors.New("vp8 key frame: size out of bounds")
 )
 
 // Header is what the first 3 (inter frame) or 10 (key frame) bytes say.
@@ -76,8 +71,8 @@ func (h Header) CheckSize() error {
 	if !h.Key {
 		return nil
 	}
-	if h.Width < 1 || h.Height < 1 || h.Width > MaxSide || h.Height > MaxSide || h.Width*h.Height > MaxPixels {
-		return fmt.Errorf("%w: %d×%d, allowed are 1 to %d a side and %d pixels", ErrSize, h.Width, h.Height, MaxSide, MaxPixels)
+	if err := coded.CheckSize(h.Width, h.Height); err != nil {
+		return fmt.Errorf("vp8 key frame: %w", err)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package vp8hdr
 import (
 	"errors"
 	"testing"
+
+	"sightline/frames/internal/coded"
 )
 
 // key makes a key frame header for w×h whose first partition has n bytes.
@@ -48,7 +50,7 @@ func TestCheckSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.CheckSize(); (err == nil) != tt.ok || (err != nil && !errors.Is(err, ErrSize)) {
+		if err := h.CheckSize(); (err == nil) != tt.ok || (err != nil && !errors.Is(err, coded.ErrSize)) {
 			t.Errorf("%d×%d: %v, want ok=%v", tt.w, tt.h, err, tt.ok)
 		}
 	}
@@ -72,7 +74,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte{1, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := Parse(b)
-		if err == nil && h.CheckSize() == nil && h.Key && (h.Width*h.Height > MaxPixels || h.Width*h.Height < 1) {
+		if err == nil && h.CheckSize() == nil && h.Key && (h.Width*h.Height > coded.MaxPixels || h.Width*h.Height < 1) {
 			t.Fatalf("%+v passed", h)
 		}
 	})

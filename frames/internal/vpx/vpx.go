@@ -1,5 +1,5 @@
-// Package vpx decodes VP8 frames with libvpx: one C call and no Go allocation per frame. It assembles nothing, gates nothing and
-// starts nothing; what a broken chain means is its caller's business, that a frame belongs to one is told by ErrCorrupt.
+// Package vpx decodes VP8 and VP9 frames with libvpx: one C call and no Go allocation per frame. It assembles nothing, gates nothing and
+// starts nothing; what a broken chain means is its caller's business, that a frame belongs to one is told by coded.ErrCorrupt.
 package vpx
 
 /*
@@ -16,52 +16,65 @@ import (
 	"fmt"
 	"unsafe"
 
+	"sightline/frames/internal/coded"
 	"sightline/frames/internal/vp8hdr"
+	"sightline/frames/internal/vp9hdr"
 	"sightline/frames/internal/yuv"
 )
 
-// MaxFrameBytes bounds one encoded frame. A browser's largest key frame at 4096×2176 is about a tenth of it.
-const MaxFrameBytes = 4 << 20
-
-// What Decode answers when it has no picture. ErrNoPicture and an empty frame leave the chain intact; after every other one the
-// decoder takes no frame but a key frame (G10).
-var (
-	ErrClosed    = errors.New("vp8: decoder is closed")
-	ErrRefused   = errors.New("vp8: frame refused before decoding")                       // its size, its picture's size, or no VP8 header
-	ErrNeedKey   = errors.New("vp8: frame refers to one that is damaged or missing")      // not decoded
-	ErrDecode    = errors.New("vp8: decode")                                              // libvpx refused it; its own words follow
-	ErrCorrupt   = errors.New("vp8: frame is damaged: the picture is not the sender's")   // libvpx made one all the same
-	ErrNoPicture = errors.New("vp8: frame is not for showing (no picture, chain intact)") // alt-ref frame
-)
-
-// Decoder is one VP8 decoder. It belongs to one goroutine at a time.
+// Decoder is one VP8 or VP9 decoder. It belongs to one goroutine at a time.
 type Decoder struct {
 	c             *C.slvpx_decoder
+	vp9           bool
 	sound         bool // the last frames form a whole chain from a key frame on
 	width, height int  // of the last picture
 }
 
 // NewVP8 makes a decoder. It owns C memory until Close.
-func NewVP8() (*Decoder, error) {
-	c := C.slvpx_new()
-	if c == nil {
-		return nil, errors.New("vp8: libvpx could not make a decoder: out of memory")
+func NewVP8() (*Decoder, error) { return newDecoder(false) }
+
+// NewVP9 makes a decoder for profile 0. It owns C memory until Close.
+func NewVP9() (*Decoder, error) { return newDecoder(true) }
+
+func newDecoder(vp9 bool) (*Decoder, error) {
+	kind := C.int(0)
+	if vp9 {
+		kind = 1
 	}
-	return &Decoder{c: c}, nil
+	c := C.slvpx_new(kind)
+	if c == nil {
+		return nil, errors.New("vpx: libvpx could not make a decoder: out of memory")
+	}
+	return &Decoder{c: c, vp9: vp9}, nil
+}
+
+func (d *Decoder) name() string {
+	if d.vp9 {
+		return "vp9"
+	}
+	return "vp8"
 }
 
 // Decode decodes one frame. The picture's planes are the decoder's memory: valid until the next Decode or Close.
 func (d *Decoder) Decode(frame []byte) (yuv.Picture, error) {
-	if d.c == nil {
-		return yuv.Picture{}, ErrClosed
+	pic, err := d.decode(frame)
+	if err != nil {
+		return yuv.Picture{}, fmt.Errorf("%s: %w", d.name(), err)
 	}
-	key, err := check(frame)
+	return pic, nil
+}
+
+func (d *Decoder) decode(frame []byte) (yuv.Picture, error) {
+	if d.c == nil {
+		return yuv.Picture{}, coded.ErrClosed
+	}
+	key, err := d.check(frame)
 	if err != nil {
 		d.sound = d.sound && len(frame) == 0
-		return yuv.Picture{}, err
+		return yuv.Picture{}, fmt.Errorf("%w: %w", coded.ErrRefused, err)
 	}
 	if !key && !d.sound {
-		return yuv.Picture{}, ErrNeedKey
+		return yuv.Picture{}, coded.ErrNeedKey
 	}
 	var out C.slvpx_picture
 	rc := C.slvpx_decode(d.c, (*C.uint8_t)(unsafe.Pointer(&frame[0])), C.size_t(len(frame)), &out)
@@ -70,29 +83,30 @@ func (d *Decoder) Decode(frame []byte) (yuv.Picture, error) {
 	case C.SLVPX_OK:
 		return d.picture(&out), nil
 	case C.SLVPX_NO_PICTURE:
-		return yuv.Picture{}, ErrNoPicture
+		return yuv.Picture{}, coded.ErrNoPicture
 	case C.SLVPX_CORRUPT:
-		return yuv.Picture{}, ErrCorrupt
+		return yuv.Picture{}, coded.ErrCorrupt
 	case C.SLVPX_FORMAT:
-		return yuv.Picture{}, fmt.Errorf("%w: picture is not 4:2:0 with 8 bits", ErrDecode)
+		return yuv.Picture{}, fmt.Errorf("%w: picture is not 4:2:0 with 8 bits", coded.ErrDecode)
 	}
 	text := C.GoString(C.vpx_codec_err_to_string(C.vpx_codec_err_t(out.vpx_error)))
-	return yuv.Picture{}, fmt.Errorf("%w: libvpx: %s", ErrDecode, text)
+	return yuv.Picture{}, fmt.Errorf("%w: libvpx: %s", coded.ErrDecode, text)
 }
 
 // check refuses what libvpx must not see: a header of 10 bytes can claim a picture that costs a second and a gigabyte.
-func check(frame []byte) (key bool, err error) {
-	if len(frame) == 0 || len(frame) > MaxFrameBytes {
-		return false, fmt.Errorf("%w: %d bytes, must be 1 to %d", ErrRefused, len(frame), MaxFrameBytes)
+func (d *Decoder) check(frame []byte) (key bool, err error) {
+	if err := coded.CheckBytes(len(frame)); err != nil {
+		return false, err
+	}
+	if d.vp9 {
+		h, err := vp9hdr.Check(frame)
+		return h.Key, err
 	}
 	h, err := vp8hdr.Parse(frame)
 	if err == nil {
 		err = h.CheckSize()
 	}
-	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	return h.Key, nil
+	return h.Key, err
 }
 
 func (d *Decoder) picture(out *C.slvpx_picture) yuv.Picture {
@@ -109,10 +123,14 @@ func (d *Decoder) picture(out *C.slvpx_picture) yuv.Picture {
 	return p
 }
 
-// Bytes estimates the C memory the decoder holds: libvpx keeps four pictures with a border of 32 pixels and tells nothing itself.
+// Bytes is the C memory the decoder holds: VP9's pictures are counted; of VP8 libvpx keeps four with a border of 32 pixels and tells
+// nothing itself.
 func (d *Decoder) Bytes() int64 {
 	if d.c == nil || d.width == 0 {
 		return 0
+	}
+	if d.vp9 {
+		return int64(d.c.held)
 	}
 	w, h := int64(d.width+15)&^15+64, int64(d.height+15)&^15+64
 	return 4 * w * h * 3 / 2

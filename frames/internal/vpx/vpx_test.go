@@ -5,14 +5,42 @@ import (
 	"errors"
 	"testing"
 
+	"sightline/frames/internal/coded"
 	"sightline/frames/internal/decodertest"
 	"sightline/frames/internal/guard"
 )
 
 func TestVP8Conformance(t *testing.T) {
 	decodertest.Suite{
-		New: func() (decodertest.Decoder, error) { return NewVP8() }, Closed: ErrClosed, Refused: ErrRefused,
-		NeedKey: ErrNeedKey, Undecodable: ErrDecode, Corrupt: ErrCorrupt, NoPicture: ErrNoPicture,
+		New:   func() (decodertest.Decoder, error) { return NewVP8() },
+		Large: "vp8-320x240.ivf", Small: "vp8-160x120.ivf", Odd: "odd-641x481.ivf", OddWidth: 641, OddHeight: 481, Other: "vp9-160x120.ivf",
+		Huge: decodertest.Frames(t, "vp8-key-16383.ivf")[0],
+		Streams: map[string]string{
+			"vp8-key-16383.ivf":          "rkk",
+			"vp8-key-16383-10-bytes.ivf": "rkk",
+			"vp8-key-0x0.ivf":            "rkk",
+			"vp8-truncated.ivf":          "pckkkkkkkkkk",
+			"vp8-garbage.ivf":            "p???????????",
+			"vp8-no-key.ivf":             "kkkkkkkkkkk",
+			"vp8-empty-frame.ivf":        "prppp",
+			"vp8-2-byte-frame.ivf":       "prkkk",
+			"vp8-bad-start-code.ivf":     "rkkk",
+			"vp8-version-7.ivf":          "rkkk",
+			"vp8-is-vp9.ivf":             "????",
+			"vp8-size-change.ivf":        "pppppppppppp",
+		},
+	}.Run(t)
+}
+
+func TestVP9Conformance(t *testing.T) {
+	huge := bytes.Clone(decodertest.Frames(t, "vp9-320x240.ivf")[0])
+	for i := 5; i < 9; i++ { // width and height, 16 bits each, end four bits before a byte does: 65,520 or so
+		huge[i] = 0xff
+	}
+	decodertest.Suite{
+		New:   func() (decodertest.Decoder, error) { return NewVP9() },
+		Large: "vp9-320x240.ivf", Small: "vp9-160x120.ivf", Odd: "vp9-odd.ivf", OddWidth: 641, OddHeight: 481, Other: "vp8-empty-frame.ivf",
+		Huge: huge,
 	}.Run(t)
 }
 
@@ -64,10 +92,10 @@ func TestErrorsSayWhatIsAllowed(t *testing.T) {
 		kind  error
 		words string
 	}{
-		{nil, ErrRefused, "0 bytes, must be 1 to 4194304"},
-		{decodertest.Frames(t, "vp8-key-16383.ivf")[0], ErrRefused, "16383×16383"},
-		{decodertest.Frames(t, "vp8-no-key.ivf")[0], ErrNeedKey, "damaged or missing"},
-		{decodertest.Frames(t, "vp8-truncated.ivf")[0][:12], ErrDecode, "libvpx: "},
+		{nil, coded.ErrRefused, "0 bytes, must be 1 to 4194304"},
+		{decodertest.Frames(t, "vp8-key-16383.ivf")[0], coded.ErrRefused, "16383×16383"},
+		{decodertest.Frames(t, "vp8-no-key.ivf")[0], coded.ErrNeedKey, "damaged or missing"},
+		{decodertest.Frames(t, "vp8-truncated.ivf")[0][:12], coded.ErrDecode, "libvpx: "},
 	} {
 		_, err := d.Decode(c.frame)
 		if !errors.Is(err, c.kind) || !bytes.Contains([]byte(err.Error()), []byte(c.words)) {

@@ -3,7 +3,7 @@ package yuv
 
 import "fmt"
 
-// MaxSide bounds both sides of a picture, in pixels. Video is held to less (vp8hdr.MaxSide); stills may be this large.
+// MaxSide bounds both sides of a picture, in pixels. Video is held to less (coded.MaxSide); stills may be this large.
 const MaxSide = 16384
 
 // Picture is one decoded I420 picture: BT.601 luma and two chroma planes of half the size, rounded up.
