@@ -77,8 +77,11 @@ type Failover struct {
 	// "": nothing.
 	Phrase      string
 	PhraseAfter time.Duration // 0: 2 s
-	MinBackoff  time.Duration // before the second try; doubles up to MaxBackoff. 0: 250 ms
-	MaxBackoff  time.Duration // 0: 10 s
+	// Apology is said, once in a turn of the caller, when a leg gives NoticeAnswerFailed: "Sorry, I cannot answer that now.";
+	// "": Phrase.
+	Apology    string
+	MinBackoff time.Duration // before the second try; doubles up to MaxBackoff. 0: 250 ms
+	MaxBackoff time.Duration // 0: 10 s
 }
 
 // Times are the bounds of waiting. Zero values mean the defaults.

@@ -55,17 +55,18 @@ type core struct {
 	markAt     time.Time   // from then on
 	soundUntil time.Time   // when what was given to the speaker ends, if nothing stops it
 
-	calls     map[string]*toolCall
-	turnCalls int // since the caller's last turn
-	held      []event
-	phrases   int
-	done      map[string]finished // by op_id, of the newest maxFinished
-	doneOrder []string
-	timers    map[timer]time.Time
-	count     Counters
-	ending    bool // nothing new is begun
-	dirty     bool // what legs and rates give may have changed; the runner clears it
-	trouble   func(msg string, args ...any)
+	calls      map[string]*toolCall
+	turnCalls  int  // since the caller's last turn
+	apologised bool // since then
+	held       []event
+	phrases    int
+	done       map[string]finished // by op_id, of the newest maxFinished
+	doneOrder  []string
+	timers     map[timer]time.Time
+	count      Counters
+	ending     bool // nothing new is begun
+	dirty      bool // what legs and rates give may have changed; the runner clears it
+	trouble    func(msg string, args ...any)
 }
 
 // maxFinished bounds the outcomes that are remembered for repeated requests; the log knows the older ones.

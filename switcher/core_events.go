@@ -73,12 +73,12 @@ type (
 	evInterrupt struct{}
 	evSay       struct{ SayRequest }
 	evSaySound  struct {
-		item string
+		turn TurnID
 		rate int
 		pcm  []int16
 	}
 	evSayDone struct {
-		item string
+		turn TurnID
 		err  error
 	}
 	evToolLogged struct{ callID string }
@@ -203,7 +203,10 @@ type (
 		to chan bool
 		ok bool
 	}
-	aSpeak struct{ item, text string } // evSaySound and evSayDone answer
+	aSpeak struct { // evSaySound and evSayDone answer
+		turn TurnID
+		text string
+	}
 	// aLogCall makes a call durable; evToolLogged answers.
 	aLogCall    struct{ callID string }
 	aRunTool    struct{ call ToolCallOut } // evToolDone answers

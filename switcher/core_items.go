@@ -20,7 +20,10 @@ func (c *core) entry(e chatctx.Entry) {
 	}
 	m, ok := e.Item.(*chatctx.Message)
 	typed := ok && m.Role == chatctx.RoleUser
-	c.spoke = c.spoke || typed
+	if typed {
+		c.spoke = true
+		c.newTurn()
+	}
 	c.give(c.active, ItemIn{Seq: e.Seq, Item: e.Item, Respond: typed})
 }
 

@@ -179,7 +179,9 @@ func (c *core) lose(r *run, err *LegError) {
 	c.do(aNoFloor{})
 	c.observe(Event{Kind: PipelineLost, Epoch: r.epoch, From: r.Name, Reason: err.Code, Err: &Error{Code: LegFailed, Detail: err.Message, Cause: err}})
 	for _, t := range r.sortedTurns() {
-		c.turnMade(t, TurnFailed)
+		if !t.aloud { // what the session's voice says it says to its end
+			c.turnMade(t, TurnFailed)
+		}
 	}
 	c.lost = &lost{why: "failover", name: r.Name, kind: r.Kind, fatal: !err.Retryable, lastName: r.Name, rate: r.Can.InRate}
 	if c.failover.Phrase != "" {

@@ -84,7 +84,7 @@ func (c *core) activeOutput(r *run, out Output) {
 			c.turnSound(t, o.Rate, o.PCM, o.Text)
 		}
 	case TurnDoneOut:
-		if t := r.turns[o.Item]; t != nil {
+		if t := r.turns[o.Item]; t != nil && !t.aloud {
 			c.turnMade(t, o.Status)
 		}
 	case ToolCallOut:
@@ -103,7 +103,7 @@ func (c *core) openTurn(r *run, item string) *turn {
 		return nil
 	}
 	t := c.turnOf(r, item)
-	if t != nil && t.made {
+	if t != nil && (t.made || t.aloud) {
 		return nil
 	}
 	return t
@@ -111,8 +111,11 @@ func (c *core) openTurn(r *run, item string) *turn {
 
 func (c *core) noticed(r *run, o NoticeOut) {
 	c.notice(r.epoch, o.Code, o.Message)
-	if o.Code == "expires" && r == c.active {
+	if o.Code == NoticeExpires && r == c.active {
 		c.in(dueRollover, "", 0)
+	}
+	if o.Code == NoticeAnswerFailed && r == c.active && !c.holding() {
+		c.apologise()
 	}
 }
 
@@ -138,7 +141,8 @@ func (c *core) speech(e evSpeech) {
 	c.speaking, c.pausedAt = false, e.at
 	c.off(dueBargeIn, "")
 	if e.final {
-		c.callerTurn, c.turnCalls = false, 0
+		c.callerTurn = false
+		c.newTurn()
 		c.in(dueSettle, "", c.times.Settle)
 	}
 }
@@ -222,7 +226,7 @@ func (c *core) settled() {
 // bargeIn stops what is played because the caller speaks, when the policy is met.
 func (c *core) bargeIn() {
 	p := c.bargeInPolicy()
-	if p.Off || len(c.order) == 0 {
+	if p.Off || !c.audible() {
 		return
 	}
 	if p.MinSpeech > 0 || p.MinWords > 0 {
@@ -290,7 +294,7 @@ func (c *core) callerSpeech(r *run, o CallerSpeechOut) {
 		if !c.speaking {
 			c.observe(Event{Kind: SpeechStarted, Who: "caller", Epoch: r.epoch, Item: o.Item})
 		}
-		c.turnCalls = 0
+		c.newTurn()
 		c.bargeIn()
 	}
 }
@@ -325,7 +329,7 @@ func (c *core) transcript(r *run, o TranscriptOut) {
 		return
 	}
 	if o.Agent {
-		if t := c.turnOf(r, o.Item); t != nil && !o.Failed {
+		if t := c.turnOf(r, o.Item); t != nil && !o.Failed && !t.aloud {
 			c.turnTranscript(t, o.Text, o.Final)
 		}
 		return

@@ -154,7 +154,7 @@ func (c *core) atBoundary(ch *change) bool {
 	case ch.at == AtNow:
 		return true
 	case c.active == nil: // nobody listens to the caller: what the lost leg said is played to its end, then no moment more
-		return len(c.order) == 0
+		return !c.audible()
 	case c.speaking || c.legHears():
 		return false
 	case ch.at == AtAfterSpeech:

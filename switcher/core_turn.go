@@ -26,6 +26,7 @@ type turn struct {
 	pieces []piece
 	sound  time.Duration // given to the speaker
 	last   time.Time     // when it was
+	aloud  bool          // the session's voice speaks its text
 	made   bool          // all of it
 	status string
 
@@ -155,7 +156,7 @@ func later(a, b time.Time) time.Time {
 
 // turnMade: no more of a turn comes.
 func (c *core) turnMade(t *turn, status string) {
-	if t.made {
+	if t.made || status == TurnCompleted && c.readAloud(t) {
 		return
 	}
 	t.made, t.status = true, status
@@ -243,7 +244,7 @@ func (c *core) closeWhole(t *turn) {
 		c.recordTurn(t, recorder.Event{Kind: recorder.Done})
 		c.recordTurn(t, recorder.Event{Kind: recorder.Played})
 	} else { // it was to be longer
-		c.recordTurn(t, recorder.Event{Kind: recorder.Interrupted, Heard: t.sound, HeardText: t.heardText(t.sound)})
+		c.recordTurn(t, t.cutEvent(t.sound))
 		c.recordTurn(t, recorder.Event{Kind: recorder.Done, Cancelled: true})
 	}
 	if t.run != nil && t.run == c.active {
@@ -259,7 +260,7 @@ func (c *core) closeCut(t *turn, played time.Duration) {
 	if !c.voiced(t) && t.sound == 0 { // what was made of a text has been read
 		c.recordTurn(t, recorder.Event{Kind: recorder.Done, Cancelled: true})
 	} else {
-		c.recordTurn(t, recorder.Event{Kind: recorder.Interrupted, Heard: played, HeardText: t.heardText(played)})
+		c.recordTurn(t, t.cutEvent(played))
 		c.recordTurn(t, recorder.Event{Kind: recorder.Done, Cancelled: true})
 	}
 	in := InterruptedIn{Item: t.item, Played: played, Text: t.heardText(played)}
@@ -277,22 +278,6 @@ func (c *core) closeCut(t *turn, played time.Duration) {
 	c.over(t)
 }
 
-// heardText is what was said in so much of the sound, "" when the leg did not say which words are where. A word that was begun is
-// left out.
-func (t *turn) heardText(played time.Duration) string {
-	var b strings.Builder
-	from := time.Duration(0)
-	for _, p := range t.pieces {
-		if p.end <= played {
-			b.WriteString(p.text)
-		} else if from < played {
-			b.WriteString(beginning(p.text, float64(played-from)/float64(p.end-from)))
-		}
-		from = p.end
-	}
-	return strings.TrimRight(b.String(), " \n")
-}
-
 // beginning is a share of a text, cut after a word.
 func beginning(s string, share float64) string {
 	n := int(float64(len(s)) * share)
@@ -304,15 +289,6 @@ func beginning(s string, share float64) string {
 		return ""
 	}
 	return s[:i]
-}
-
-// interrupt stops what is being played; by the caller's speech, only what that may stop.
-func (c *core) interrupt(forced bool) {
-	if len(c.order) == 0 || c.holding() || !forced && c.order[0].firm {
-		return
-	}
-	c.count.Interruptions++
-	c.do(aCut{})
 }
 
 // stopped: playback was stopped.
@@ -355,42 +331,13 @@ func (c *core) say(e evSay) {
 		c.turnSound(t, e.Rate, e.PCM, "")
 		c.turnMade(t, TurnCompleted)
 	case c.speaker && c.voice:
-		c.do(aSpeak{item: e.OpID, text: e.Text})
+		t.aloud = true
+		c.do(aSpeak{turn: t.id, text: e.Text})
 	default: // it can only be read
 		c.recordTurn(t, recorder.Event{Kind: recorder.Done})
 		c.observe(Event{Kind: TranscriptSaid, Epoch: t.id.Epoch, Who: "agent", Item: t.item, Text: t.text, Final: true})
 		c.over(t)
 	}
-}
-
-func (c *core) sayTurn(item string) *turn {
-	for _, t := range c.says {
-		if t.item == item {
-			return t
-		}
-	}
-	return nil
-}
-
-func (c *core) saySound(e evSaySound) {
-	if t := c.sayTurn(e.item); t != nil && validRate(e.rate) && len(e.pcm) > 0 {
-		c.turnSound(t, e.rate, e.pcm, "")
-	} else {
-		c.count.StoppedSound++
-	}
-}
-
-func (c *core) sayDone(e evSayDone) {
-	t := c.sayTurn(e.item)
-	if t == nil {
-		return
-	}
-	if e.err != nil {
-		c.notice(t.id.Epoch, "voice_failed", "a text could not be spoken: "+e.err.Error())
-		c.turnMade(t, TurnFailed)
-		return
-	}
-	c.turnMade(t, TurnCompleted)
 }
 
 // openID: what a leg names must be an id.

@@ -68,6 +68,8 @@ type Counters struct {
 	ToolRepeats   uint64 `json:"tool_repeats"`           // asked for again and not executed again (G4)
 	LoopGuards    uint64 `json:"switch_loops_refused"`   // switches by a model that were answered as no-ops (G7)
 	BadOutputs    uint64 `json:"leg_outputs_refused"`    // ids that are no ids, rates that are no rates
+	ReadAloud     uint64 `json:"texts_read_aloud"`       // turns of legs that came without their sound, spoken by the session's voice
+	Apologies     uint64 `json:"apologies"`              // for answers that a leg said will not come
 	Reseeds       uint64 `json:"seeds_refused"`          // legs whose provider refused the seed, tried again with instructions
 	StaleItems    uint64 `json:"stale_seed_items"`       // items changed or removed between seed and commit
 	Posts         uint64 `json:"control_events_dropped"` // the session's own queue was full

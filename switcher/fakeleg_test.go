@@ -365,7 +365,7 @@ func (l *fakeLeg) say(ctx, ctx2 context.Context) {
 			status = TurnCancelled
 			break
 		}
-		w := fmt.Sprintf("%s-%s-%d-w%d ", l.name, item, l.start.Epoch, i)
+		w := fmt.Sprintf("%s-%s-%d-w%x ", l.name, item, l.start.Epoch, i)
 		if l.out(ctx, TextOut{Item: item, Delta: w}) != nil {
 			return
 		}

@@ -58,7 +58,7 @@ func (c *testCall) wantTalk(lines ...string) {
 func words(leg, item string, epoch, n int) string {
 	var w []string
 	for i := range n {
-		w = append(w, fmt.Sprintf("%s-%s-%d-w%d", leg, item, epoch, i))
+		w = append(w, fmt.Sprintf("%s-%s-%d-w%x", leg, item, epoch, i))
 	}
 	return strings.Join(w, " ")
 }

@@ -261,7 +261,12 @@ func newCall(t *testing.T, store chatctx.Store, edit func(c *testCall, cfg *Conf
 			return "result of " + call.CallID, false
 		},
 		Voice: func(ctx context.Context, text string, yield func(int, []int16) error) error {
-			return yield(testRate, make([]int16, testRate/2))
+			for range strings.Fields(text) {
+				if err := yield(testRate, make([]int16, int(wordLong*testRate/time.Second))); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 		Observe: func(e Event) { c.rec.add(happening{event: &e}) },
 	}

@@ -114,6 +114,7 @@ func nonsense(c *core, r *rand.Rand, now time.Time) event {
 		epoch = c.active.epoch
 	}
 	item := fmt.Sprint("i", r.IntN(6))
+	said := []TurnID{{epoch, item}, {epoch, "say." + item}}[r.IntN(2)]
 	target := []string{"a", "b", "rt", "x", "cascade", "realtime"}[r.IntN(6)]
 	var err error
 	if r.IntN(4) == 0 {
@@ -130,7 +131,7 @@ func nonsense(c *core, r *rand.Rand, now time.Time) event {
 		evAbort{fmt.Sprint("op", r.IntN(30)), make(chan bool, 1)}, evRegister{Pipeline{Name: "x", Kind: Realtime, Can: Capability{InRate: 16000}}}, evUnregister{target},
 		evSeeded{epoch, 1, 1}, evFlushed{epoch}, evFlushed{epoch}, evCommitted{epoch, err}, evCommitted{epoch, nil}, evDied{epoch, err},
 		evSpeech{true, false, now}, evSpeech{false, r.IntN(2) == 0, now}, evSpeech{false, true, now}, evHeard{HeardTurn{TurnID: TurnID{epoch, item}, Played: 50 * time.Millisecond, Started: now, Done: r.IntN(3) == 0, Stopped: r.IntN(9) == 0}},
-		evInterrupt{}, evSay{SayRequest{OpID: item, Text: "hello", Interruptible: r.IntN(2) == 0}}, evSaySound{item, 8000, make([]int16, 400)}, evSayDone{item, err}, evToolLogged{item}, evToolDone{item, "out", false},
+		evInterrupt{}, evSay{SayRequest{OpID: item, Text: "hello", Interruptible: r.IntN(2) == 0}}, evSaySound{said, 8000, make([]int16, 400)}, evSayDone{said, err}, evToolLogged{item}, evToolDone{item, "out", false},
 		evLateTool{evToolDone{"old", "out", false}, make(chan error, 1)}, evEntry{chatctx.Entry{Seq: 9, Op: chatctx.OpAppend, Item: &chatctx.Message{ID: item, Role: chatctx.RoleUser}}},
 		evEntry{chatctx.Entry{Seq: 9, Op: chatctx.OpAppend, Item: &chatctx.FunctionCallOutput{CallID: item}}}, evBarrier{func() {}},
 	}

@@ -294,10 +294,10 @@ func (s *Switcher) speak(a aSpeak) {
 		if err := s.out.wait(s.live); err != nil {
 			return err
 		}
-		s.box.put(evSaySound{a.item, rate, pcm})
+		s.box.put(evSaySound{a.turn, rate, pcm})
 		return s.live.Err()
 	})
-	s.box.put(evSayDone{a.item, err})
+	s.box.put(evSayDone{a.turn, err})
 }
 
 // runTool runs a tool, once.

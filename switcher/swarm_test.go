@@ -127,7 +127,7 @@ func swarmPlan(seed uint64, n int) plan {
 		p.die, p.dieErr = ms(4000)+1, &LegError{Code: "expired", Message: "bye", Retryable: r.IntN(3) > 0}
 	case 3:
 		p.late = ms(2500)
-	case 4:
+	case 4, 5:
 		p.textOnly = true
 	}
 	if target := []string{"cascade", "realtime", "rt", "nobody"}[r.IntN(4)]; r.IntN(6) == 0 { // a model that wants to switch whenever the caller speaks

@@ -90,7 +90,8 @@ type TranscriptOut struct {
 	At     time.Time // when the speech began, zero: as the session knows
 }
 
-// TextOut goes on with the text of a turn. The first output with a new id opens the turn.
+// TextOut goes on with the text of a turn. The first output with a new id opens the turn. A completed turn that had no sound though
+// the pipeline has an OutRate is spoken by the session's own voice, where it has one.
 type TextOut struct {
 	Item, Delta string
 }
@@ -125,10 +126,17 @@ type TurnDoneOut struct {
 	Item, Status string
 }
 
-// NoticeOut is something to know that ends nothing: a retry, a fall-back, an image left out. It is counted by code.
+// NoticeOut is something to know that ends nothing: a retry, a fall-back, an image left out. It is counted by code. On two codes the
+// session acts: NoticeAnswerFailed and NoticeExpires.
 type NoticeOut struct {
 	Code, Message string
 }
+
+// Codes of notices that the session acts on.
+const (
+	NoticeAnswerFailed = "answer_failed" // the caller waits for an answer that will not come, or not to its end: they are told
+	NoticeExpires      = "expires"       // the connection ends soon: a fresh leg takes over
+)
 
 func (ReadyOut) output()        {}
 func (CallerSpeechOut) output() {}
