@@ -295,3 +295,41 @@ func TestContextIsReachable(t *testing.T) {
 		t.Error(code, out.String(), complaints.String())
 	}
 }
+
+// TestContextConvertedIsValid: what convert makes of any saved conversation is nothing that validate finds fault with.
+func TestContextConvertedIsValid(t *testing.T) {
+	files, err := filepath.Glob(dumps + "*")
+	if err != nil || len(files) < 20 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		for _, to := range []string{"openai", "responses", "realtime", "anthropic", "gemini"} {
+			made, complaints, code := runContext("", "convert", "--conversation", "1", "--to", to, file)
+			if code != exitOK {
+				t.Errorf("%s to %s: exit %d: %s", file, to, code, complaints)
+				continue
+			}
+			if _, complaints, code := runContext(made, "validate", "--for", to); code != exitOK {
+				t.Errorf("%s to %s: exit %d: %s\n%s", file, to, code, complaints, made)
+			}
+		}
+	}
+}
+
+// TestContextValidatePlain: nothing but role and content is the provider's own form when it can be.
+func TestContextValidatePlain(t *testing.T) {
+	for _, c := range []struct {
+		input, provider string
+		code            int
+		says            string
+	}{
+		{`[{"role":"user","content":"Hi"},{"role":"assistant","content":" "}]`, "anthropic", exitFail, "[1].content.text: empty"},
+		{`[{"role":"user","content":"Hi"}]`, "anthropic", exitOK, "read as anthropic"},
+		{`[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}]`, "anthropic", exitOK, "read as openai"},
+		{`[{"role":"user","content":"Hi"}]`, "openai", exitOK, "read as openai"},
+	} {
+		if out, complaints, code := runContext(c.input, "validate", "--for", c.provider); code != c.code || !strings.Contains(out+complaints, c.says) {
+			t.Errorf("%s for %s: exit %d: %s%s", c.input, c.provider, code, out, complaints)
+		}
+	}
+}

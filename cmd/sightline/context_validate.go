@@ -30,20 +30,22 @@ input is checked for what the provider's rules do not allow in it; convert repai
 		return err
 	}
 	defer src.close()
-	detected, err := importer.Detect(src.Input, f.options())
+	o := f.options()
+	o.Plain = importer.Format(format) // what this provider takes as it stands is not another's that has to be converted
+	detected, err := importer.Detect(src.Input, o)
 	if err != nil {
 		return named(src, err)
 	}
 	var doc *importer.JSONDocument
 	if string(detected) == string(format) {
-		if doc, err = importer.Document(src.Input, f.options()); err != nil {
+		if doc, err = importer.Document(src.Input, o); err != nil {
 			return named(src, err)
 		}
 	}
 	var refused, some int
 	if doc != nil {
 		refused, some = t.validateRaw(src, doc, format)
-	} else if refused, err = t.validateItems(src, f, format); err != nil {
+	} else if refused, err = t.validateItems(src, o, format); err != nil {
 		return err
 	}
 	if refused > 0 || some > 0 && *strict {
@@ -92,10 +94,10 @@ var wouldBeRefused = []string{project.LostOrphanOutput, project.LostDuplicateCal
 	project.ChangedMadeUp, project.ChangedMoved, project.ChangedArguments, project.ChangedCallID, project.ChangedName, project.AddedTurn}
 
 // validateItems says what had to be repaired to make a request of items.
-func (t contextTool) validateItems(src *source, f *readFlags, format project.Format) (int, error) {
+func (t contextTool) validateItems(src *source, o importer.Options, format project.Format) (int, error) {
 	items := chatctx.Items{}
 	var at []importer.Place
-	_, err := t.read(src, f.options(), true, func(item chatctx.Item, place importer.Place) error {
+	_, err := t.read(src, o, true, func(item chatctx.Item, place importer.Place) error {
 		items, at = append(items, item), append(at, place)
 		return nil
 	})

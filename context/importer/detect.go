@@ -282,6 +282,8 @@ func (e *evidence) lookMessage(o object, typed bool) {
 		e.add(OpenAI, likely, o.off, "messages of role "+role)
 	case o.get("tool_call_id").given():
 		sees(Transport, strong, "tool_call_id")
+	case !typed && (role == "system" || role == "developer"):
+		e.add(OpenAI, faint, o.off, "messages of role "+role)
 	}
 	sees(Transport, strong, "message_id")
 	if o.get("images").kind() == arrayKind {

@@ -14,6 +14,7 @@ const DefaultMaxElement = 64 << 20
 // Options of an import. The zero value reads anything.
 type Options struct {
 	Format       Format // "" or Auto: look at the input
+	Plain        Format // what nothing but role and content is read as: OpenAI ("") or Anthropic
 	Conversation int    // which one, from 1, when the input holds several; 0 = there must be one
 	MaxElement   int    // bytes of one element; 0 = DefaultMaxElement
 	FillIDs      bool   // give ids to items that have none: item_1, item_2, …
@@ -148,6 +149,9 @@ func (r *reader) decide(s *survey, c *conversation) {
 		s.lookBeside(*c)
 	}
 	f, why, rival, against := s.verdict()
+	if s.signs[f].weight == 0 && r.o.Plain == Anthropic {
+		f = Anthropic
+	}
 	if s.signs[Text].weight > sure {
 		f, why, rival = Text, s.signs[Text].why, ""
 	}
