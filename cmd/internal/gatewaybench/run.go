@@ -21,7 +21,8 @@ const usage = `gatewaybench measures a running gateway and prints Markdown table
   sightline serve --listen 127.0.0.1:8099 --retention 1ms --log-level error &
   gatewaybench --url http://127.0.0.1:8099 --pid $!
 
-Run it from the module's root; it takes about two minutes. Flags:
+Run it from the module's root; it takes about two minutes. The parts voice, delay and switch have to be named (--only), and want the
+gateway as "serve --pipeline none --barge-in off"; the part response wants "serve --pipeline local". Flags:
 `
 
 type bench struct {
@@ -32,19 +33,30 @@ type bench struct {
 	watchedCalls     int   // at once, with an agent each
 	sessions         int   // opened and closed
 	empty            int64 // the gateway's memory before anything, bytes
+	speechFile       string
+	voiceCalls       int // at once, that echo
+	delayCalls       int // at once, whose delay is measured
+	rounds           int // turns with the local engines
+	endOfTurn        time.Duration
+	switchCount      int
 	out              io.Writer
 }
 
 type part struct {
-	name string
-	run  func(*bench, context.Context) error
+	name  string
+	run   func(*bench, context.Context) error
+	named bool // runs only when it is named: the gateway has to run with certain flags
 }
 
 // parts are measured in this order: what leaves the heap large comes last.
 var parts = []part{
-	{"idle", (*bench).idle},
-	{"images", (*bench).images},
-	{"churn", (*bench).churn},
+	{"idle", (*bench).idle, false},
+	{"images", (*bench).images, false},
+	{"churn", (*bench).churn, false},
+	{"voice", (*bench).voice, true},
+	{"delay", (*bench).delay, true},
+	{"switch", (*bench).switches, true},
+	{"response", (*bench).response, true},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -61,7 +73,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.IntVar(&b.idleCalls, "idle-calls", 20, "calls at once that nobody watches")
 	f.IntVar(&b.watchedCalls, "watched-calls", 10, "calls at once with an agent each")
 	f.IntVar(&b.sessions, "sessions", 1000, "sessions to open and close")
-	f.StringVar(&only, "only", "", "comma-separated `parts`: idle, images, churn; empty = all")
+	f.StringVar(&only, "only", "", "comma-separated `parts`: idle, images, churn, voice, delay, switch, response; empty = the first three")
+	f.StringVar(&b.speechFile, "speech", "gateway/sound/testdata/speech/jfk.wav", "WAVE `file` that the callers of the part voice say")
+	f.IntVar(&b.voiceCalls, "voice-calls", 50, "calls at once that echo")
+	f.IntVar(&b.delayCalls, "delay-calls", 4, "calls at once of the part delay")
+	f.IntVar(&b.rounds, "turns", 12, "turns of the part response")
+	f.DurationVar(&b.endOfTurn, "end-of-turn", 600*time.Millisecond, "what the gateway runs with")
+	f.IntVar(&b.switchCount, "switches", 200, "switches of the part switch, and a quarter as many that fail")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -84,8 +102,8 @@ func (b *bench) load(watched, unwatched string) (err error) {
 	if b.gateway.PID <= 0 {
 		return errors.New("--pid is needed: the gateway's process id")
 	}
-	if b.idleCalls < 1 || b.watchedCalls < 1 || b.sessions < 1 || b.seconds <= 0 {
-		return errors.New("--idle-calls, --watched-calls, --sessions and --duration must be above 0")
+	if min(b.idleCalls, b.watchedCalls, b.sessions, b.voiceCalls, b.delayCalls, b.rounds) < 1 || b.switchCount < 4 || b.seconds <= 0 {
+		return errors.New("the numbers of calls, sessions and turns and --duration must be above 0, --switches above 3")
 	}
 	if b.watched, err = readClip(watched); err != nil {
 		return err
@@ -107,7 +125,7 @@ func (b *bench) measure(ctx context.Context, only string) error {
 	wanted := strings.Split(only, ",")
 	for _, name := range wanted {
 		if only != "" && !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
-			return fmt.Errorf("--only %q: the parts are idle, images and churn", name)
+			return fmt.Errorf("--only %q: the parts are idle, images, churn, voice, delay, switch and response", name)
 		}
 	}
 	var err error
@@ -115,7 +133,7 @@ func (b *bench) measure(ctx context.Context, only string) error {
 		return err
 	}
 	for _, part := range parts {
-		if only != "" && !slices.Contains(wanted, part.name) {
+		if only == "" && part.named || only != "" && !slices.Contains(wanted, part.name) {
 			continue
 		}
 		if err := part.run(b, ctx); err != nil {
