@@ -10,7 +10,7 @@ import (
 
 // How long a transcript may be on its way. The provider seldom says that one is finished, and gives it no order among its answers.
 const (
-	afterAnswer = 700 * time.Millisecond // without more words, when the answer has begun
+	afterAnswer = 300 * time.Millisecond // without more words, when the answer has begun
 	afterSpeech = 2 * time.Second        // without more words, when the turn is over
 	afterWords  = 3 * time.Second        // without more words, where nobody knows whether it is
 	afterNone   = 5 * time.Second        // without a word

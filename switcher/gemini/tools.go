@@ -51,7 +51,7 @@ func (r *run) called(calls []project.GeminiFunctionCall, now time.Time) {
 	for _, c := range calls {
 		r.call(c, b, now)
 	}
-	r.turns.generating, r.gate.asked, r.gate.silent = false, time.Time{}, 0
+	r.turns.generating, r.turns.begun, r.gate.asked, r.gate.silent = false, now, time.Time{}, 0
 }
 
 // call asks for a function, once for an id, wherever the provider tells of it, and once for a name and arguments in a turn of the

@@ -33,7 +33,7 @@ type turn struct {
 type turns struct {
 	current    *turn
 	generating bool      // the provider makes an answer
-	begun      time.Time // the newest one
+	begun      time.Time // the newest one, or calls instead
 	loose      string    // words that came before their sound
 	known      map[string]*turn
 	order      []string // oldest first
