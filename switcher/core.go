@@ -56,8 +56,9 @@ type core struct {
 	soundUntil time.Time   // when what was given to the speaker ends, if nothing stops it
 
 	calls      map[string]*toolCall
-	turnCalls  int  // since the caller's last turn
-	apologised bool // since then
+	turnCalls  int                  // since the caller's last turn
+	apologised bool                 // since then
+	inTurn     map[string]*toolCall // since then, by what they ask for
 	held       []event
 	phrases    int
 	done       map[string]finished // by op_id, of the newest maxFinished
@@ -120,7 +121,7 @@ type timer struct {
 
 func newCore(p policy, l *slog.Logger) *core {
 	return &core{
-		policy: p, failed: map[string]bool{}, runs: map[uint64]*run{}, calls: map[string]*toolCall{}, done: map[string]finished{}, timers: map[timer]time.Time{},
+		policy: p, failed: map[string]bool{}, runs: map[uint64]*run{}, calls: map[string]*toolCall{}, inTurn: map[string]*toolCall{}, done: map[string]finished{}, timers: map[timer]time.Time{},
 		spoke: true, trouble: func(msg string, args ...any) { l.Info(msg, args...) },
 	}
 }

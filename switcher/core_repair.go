@@ -19,7 +19,10 @@ func (c *core) apologise() {
 }
 
 // newTurn: the caller says something, by voice or by typing; what is bounded per turn begins anew.
-func (c *core) newTurn() { c.turnCalls, c.apologised = 0, false }
+func (c *core) newTurn() {
+	c.turnCalls, c.apologised = 0, false
+	clear(c.inTurn)
+}
 
 // seedAgain tries a leg whose provider refused the seed once more, with a record in the instructions, which everybody takes; ok
 // is false when there is nothing else to try. Both tries together have the patience of one.

@@ -1,6 +1,7 @@
 package switcher
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ type toolCall struct {
 	running     bool            // or about to
 	answered    bool            // and recorded
 	cancelled   map[uint64]bool // legs, by epoch, that took it back
+	same        []*toolCall     // that ask for the same in the same turn, and wait for its result
 	output      string
 	isError     bool
 }
@@ -72,7 +74,23 @@ func (c *core) toolCall(r *run, o ToolCallOut) {
 		return
 	}
 	t.running = true
-	c.do(aLogCall{id})
+	if first := c.inTurn[callKey(o)]; first == nil || first.answered && first.isError {
+		c.inTurn[callKey(o)] = t
+		c.do(aLogCall{id})
+	} else if c.count.ToolSame++; first.answered {
+		c.answerCall(t, first.output, false)
+	} else {
+		first.same = append(first.same, t)
+	}
+}
+
+// callKey says what a call asks for: the same in one turn of the caller is not run twice, whoever asks, unless it failed.
+func callKey(o ToolCallOut) string {
+	var args bytes.Buffer
+	if json.Compact(&args, []byte(o.Arguments)) != nil {
+		return o.Name + " " + o.Arguments
+	}
+	return o.Name + " " + args.String()
 }
 
 // toolAgain: the call is known. It is not run again.
@@ -134,6 +152,16 @@ func (c *core) answerCall(t *toolCall, output string, isError bool) {
 	at := c.now.Add(-time.Microsecond) // before whatever a leg says because of it
 	c.record(recorder.Event{Kind: recorder.ToolOutput, At: at, Epoch: c.epoch, Leg: leg, CallID: t.CallID, Name: t.Name, Output: output, IsError: isError})
 	c.answeredCall(t)
+	c.answerSame(t)
+}
+
+// answerSame answers those that asked for the same meanwhile.
+func (c *core) answerSame(t *toolCall) {
+	same := t.same
+	t.same = nil
+	for _, s := range same {
+		c.toolDone(evToolDone{s.CallID, t.output, t.isError})
+	}
 }
 
 func (c *core) answeredCall(t *toolCall) {
@@ -163,6 +191,7 @@ func (c *core) answeredByOthers(o *chatctx.FunctionCallOutput) {
 	c.off(dueTool, t.CallID)
 	c.do(aCancelTool{t.CallID})
 	c.answeredCall(t)
+	c.answerSame(t)
 }
 
 // toolCancel: a leg does not want the results any more.

@@ -29,7 +29,8 @@
 //   - G3: an op_id is carried out once; repeating it gives the first outcome, after a restart too. (Of a switch that was a no-op
 //     or joined another there is nothing in the log: there it holds for the life of the Switcher.)
 //   - G4: a call_id is recorded once, before its tool is run, and gets one output; the tool is run at most once, whatever is
-//     switched, repeated or restarted. The result goes to the leg that has the floor by then, which knows the call.
+//     switched, repeated or restarted. The same call again in one turn of the caller, under another id, has the first one's
+//     output. The result goes to the leg that has the floor by then, which knows the call.
 //   - G5: after a commit nothing of an older epoch is heard, told to others or recorded; it is counted. A call that was asked for
 //     before still gets its output, under the new epoch.
 //   - G6: a switch is committed, or leaves the session as it was but for its entries in the log.

@@ -66,6 +66,7 @@ type Counters struct {
 	Interruptions uint64 `json:"interruptions"`          // of playback
 	ToolCalls     uint64 `json:"tool_calls"`             // executed
 	ToolRepeats   uint64 `json:"tool_repeats"`           // asked for again and not executed again (G4)
+	ToolSame      uint64 `json:"tool_same"`              // asked for the same as a call before in the turn, and given its result
 	LoopGuards    uint64 `json:"switch_loops_refused"`   // switches by a model that were answered as no-ops (G7)
 	BadOutputs    uint64 `json:"leg_outputs_refused"`    // ids that are no ids, rates that are no rates
 	ReadAloud     uint64 `json:"texts_read_aloud"`       // turns of legs that came without their sound, spoken by the session's voice
