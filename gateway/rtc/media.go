@@ -43,23 +43,24 @@ func newAPI(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (*webr
 }
 
 func registerCodecs(m *webrtc.MediaEngine) error {
-	video := []webrtc.RTPCodecParameters{
-		{
-			RTPCodecCapability: webrtc.RTPCodecCapability{
-				MimeType: webrtc.MimeTypeVP8, ClockRate: 90000,
-				RTCPFeedback: []webrtc.RTCPFeedback{
-					{Type: "goog-remb"}, {Type: "ccm", Parameter: "fir"}, {Type: "nack"}, {Type: "nack", Parameter: "pli"},
-				},
-			},
-			PayloadType: 96,
-		},
-		{
-			RTPCodecCapability: webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeRTX, ClockRate: 90000, SDPFmtpLine: "apt=96"},
-			PayloadType:        97,
-		},
+	feedback := []webrtc.RTCPFeedback{
+		{Type: "goog-remb"}, {Type: "ccm", Parameter: "fir"}, {Type: "nack"}, {Type: "nack", Parameter: "pli"},
 	}
-	for _, c := range video {
-		if err := m.RegisterCodec(c, webrtc.RTPCodecTypeVideo); err != nil {
+	for _, v := range []struct {
+		mime, fmtp string
+		pt         webrtc.PayloadType
+	}{
+		{webrtc.MimeTypeVP8, "", 96},
+		{webrtc.MimeTypeH264, h264Registered, 102},
+		{webrtc.MimeTypeVP9, "profile-id=0", 98},
+		{webrtc.MimeTypeAV1, "profile=0", 45},
+	} {
+		c := webrtc.RTPCodecCapability{MimeType: v.mime, ClockRate: 90000, SDPFmtpLine: v.fmtp, RTCPFeedback: feedback}
+		if err := m.RegisterCodec(webrtc.RTPCodecParameters{RTPCodecCapability: c, PayloadType: v.pt}, webrtc.RTPCodecTypeVideo); err != nil {
+			return err
+		}
+		rtx := webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeRTX, ClockRate: 90000, SDPFmtpLine: fmt.Sprintf("apt=%d", v.pt)}
+		if err := m.RegisterCodec(webrtc.RTPCodecParameters{RTPCodecCapability: rtx, PayloadType: v.pt + 1}, webrtc.RTPCodecTypeVideo); err != nil {
 			return err
 		}
 	}

@@ -56,6 +56,7 @@ func finishAnswer(pionAnswer string, pl *offerPlan, publicIPs []string, keepPriv
 			return nil, problem.New(problem.NotNegotiable, "section %q (%s) cannot be taken as it is offered", clip(s.mid), s.media)
 		}
 		if s.media != "application" {
+			echoFormat(m, s.codec)
 			insertAfter(m, sdp.AttrKeyRTCPMux, sdp.NewPropertyAttribute("rtcp-mux-only")) // RFC 8858
 		}
 		d.MediaDescriptions = append(d.MediaDescriptions, m)

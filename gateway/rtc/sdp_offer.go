@@ -25,7 +25,8 @@ type section struct {
 	live               bool // Pion is given it; the others are answered with port 0
 	sends              bool // the offerer sends media in it
 	hears              bool // the offerer takes media in it
-	pli                bool // the offerer negotiated nack pli for VP8
+	pli                bool // the offerer negotiated nack pli
+	codec              choice
 }
 
 // offerPlan is a normalised offer: what Pion is given, and what is needed to put Pion's answer right.
@@ -182,14 +183,15 @@ func (pl *offerPlan) checkMedia() error {
 		if s.sends {
 			sending++
 		}
-		wanted := codecVP8
+		taken, needed := videoCodecs, "VP8, H264 (4:2:0 with 8 bits), VP9 (profile 0) or AV1 (profile 0), one of which"
 		if s.media == "audio" {
-			wanted = codecOpus
+			taken, needed = audioCodecs, "opus, which"
 		}
-		offered, found := reduceCodecs(m, wanted)
+		c, offered, found := reduceCodecs(m, taken)
 		if !found {
-			return problem.New(problem.NotNegotiable, "section %d (%s) does not offer %s, which is needed; it offers %s", i, s.media, wanted, offered)
+			return problem.New(problem.NotNegotiable, "section %d (%s) does not offer %s is needed; it offers %s", i, s.media, needed, offered)
 		}
+		s.codec = c
 		s.pli = wantsPLI(m)
 	}
 	if sending == 0 {

@@ -46,9 +46,9 @@ var goldenOffers = map[string]struct {
 	"aiortc-video-data":           {sources: "camera data", answer: "video application", bundle: "0 1", setup: "active"},
 	"gstreamer-av":                {sources: "camera microphone", answer: "video audio", bundle: "video0 audio1", setup: "active"},
 	"obs-av-vp8":                  {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
-	"obs-av-h264":                 {refused: "section 1 (video) does not offer VP8, which is needed; it offers H264"},
+	"obs-av-h264":                 {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
 	"ffmpeg-av-vp8":               {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
-	"ffmpeg-av-h264":              {refused: "section 1 (video) does not offer VP8, which is needed; it offers H264"},
+	"ffmpeg-av-h264":              {sources: "microphone camera", answer: "audio video", bundle: "0 1", setup: "active"},
 	"ffmpeg-video-vp8":            {sources: "camera", answer: "video", bundle: "1", setup: "active"},
 	"ffmpeg-audio":                {sources: "microphone", answer: "audio", bundle: "0", setup: "active"},
 	"ffmpeg-port0-video":          {sources: "microphone", answer: "audio -video", bundle: "0", setup: "active"},
@@ -176,7 +176,7 @@ func checkRTPSection(t *testing.T, i int, m, offered *sdp.MediaDescription) {
 		if f.apt != "" && !slices.Contains(m.MediaName.Formats, f.apt) {
 			t.Errorf("section %d: %s %s has apt=%s, which is not listed", i, pt, f.name, f.apt)
 		}
-		if !slices.ContainsFunc([]string{codecVP8, codecOpus, codecRTX}, func(s string) bool { return strings.EqualFold(s, f.name) }) {
+		if !slices.ContainsFunc([]string{codecVP8, codecH264, codecVP9, codecAV1, codecOpus, codecRTX}, func(s string) bool { return strings.EqualFold(s, f.name) }) {
 			t.Errorf("section %d answers %s", i, f.name)
 		}
 	}
@@ -249,7 +249,10 @@ func TestG12BadOffersGetTheirPreciseError(t *testing.T) {
 		{"no group, two sections", strings.Replace(sections(2), "a=group:BUNDLE 0\r\n", "", 1), problem.NotNegotiable, "2 sections but no a=group:BUNDLE"},
 		{"group of nobody", edit("BUNDLE 0", "BUNDLE x"), problem.NotNegotiable, "names no section"},
 		{"only refused sections", edit("m=video 9", "m=video 0"), problem.NotNegotiable, "no section in use"},
-		{"H264 only", edit("VP8", "H264"), problem.NotNegotiable, "does not offer VP8, which is needed; it offers H264"},
+		{"H265 only", edit("VP8", "H265"), problem.NotNegotiable, "does not offer VP8, H264 (4:2:0 with 8 bits), VP9 (profile 0) or AV1 (profile 0), one of which is needed; it offers H265"},
+		{"H264 4:4:4 only", edit("VP8/90000", "H264/90000\r\na=fmtp:96 packetization-mode=1;profile-level-id=f4001f"), problem.NotNegotiable, "it offers H264"},
+		{"H264 interleaved only", edit("VP8/90000", "H264/90000\r\na=fmtp:96 packetization-mode=2;profile-level-id=42e01f"), problem.NotNegotiable, "it offers H264"},
+		{"VP9 with 10 bits only", edit("VP8/90000", "VP9/90000\r\na=fmtp:96 profile-id=2"), problem.NotNegotiable, "it offers VP9"},
 		{"VP8 with another clock", edit("VP8/90000", "VP8/8000"), problem.NotNegotiable, "it offers VP8"},
 		{"no rtpmap", edit("a=rtpmap:96 VP8/90000\r\n", ""), problem.NotNegotiable, "it offers nothing known"},
 		{"receives only", edit("sendonly", "recvonly"), problem.NotNegotiable, "publishes nothing"},

@@ -329,7 +329,7 @@ func TestRefusalsOfTheEngineReachTheClient(t *testing.T) {
 		"garbage":     {"hello", 400, "line 1 of the offer is not SDP"},
 		"300 m-lines": {offer + strings.Repeat("m=video 9 UDP/TLS/RTP/SAVPF 96\r\n", 299), 413, "300 m-lines; at most 8"},
 		"1 MB":        {offer + strings.Repeat("a=x:y\r\n", 150_000), 413, "longer than 65536 bytes"},
-		"H264 only":   {strings.ReplaceAll(offer, "VP8/", "H264/"), 422, "does not offer VP8, which is needed; it offers H264"},
+		"H265 only":   {strings.NewReplacer("VP8/", "H265/", "VP9/", "H265/", "H264/", "H265/", "AV1/", "H265/").Replace(offer), 422, "one of which is needed; it offers H265"},
 	} {
 		_, body := w.do("POST", w.server.URL+"/whip", mediaSDP, c.offer, "", c.status)
 		if !strings.Contains(body, c.words) || !strings.Contains(body, `"code":"`) {
