@@ -254,7 +254,8 @@ func (s *spoken) part() dialect.Part {
 	if s.r.text {
 		return dialect.Part{Type: "text", Text: s.said}
 	}
-	return dialect.Part{Type: "audio", Transcript: &s.said}
+	said := s.said // it goes on before the event is written
+	return dialect.Part{Type: "audio", Transcript: &said}
 }
 
 func (c *core) beginPart(s *spoken) {

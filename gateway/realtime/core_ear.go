@@ -164,8 +164,9 @@ func (c *core) tellTurn(t *heard) {
 		prev = &last
 	}
 	c.send(&dialect.InputAudioCommitted{EventID: c.eventID(), ItemID: t.item, PreviousItemID: prev})
+	var none string // clients want the field
 	c.add(&item{Item: dialect.Item{ID: t.item, Type: dialect.ItemMessage, Status: dialect.StatusCompleted, Role: "user",
-		Content: []dialect.Part{{Type: "input_audio"}}}}, "")
+		Content: []dialect.Part{{Type: "input_audio", Transcript: &none}}}}, "")
 }
 
 // transcript is what the leg understood.
