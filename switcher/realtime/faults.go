@@ -2,8 +2,6 @@ package realtime
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/gorilla/websocket"
 
@@ -41,7 +39,7 @@ func (c *Config) death(e dialect.ErrorDetail) error {
 		if f, ok := fatal[key]; ok {
 			f.Message = c.Profile.Provider + ": " + key
 			if f.Code != "auth" { // such texts quote the key, in part
-				f.Message += ": " + c.withoutKey(clip(e.Message))
+				f.Message += ": " + c.shown(e.Message)
 			}
 			return &f
 		}
@@ -51,43 +49,13 @@ func (c *Config) death(e dialect.ErrorDetail) error {
 
 // closed is the end that a broken socket means. seeding: the provider had not taken the seed yet.
 func (c *Config) closed(err error, seeding bool) error {
+	e := c.dialer().Closed(err)
 	var end *websocket.CloseError
-	if !errors.As(err, &end) {
-		return &switcher.LegError{Code: "connect", Message: "the connection to " + c.Profile.Provider + " broke", Retryable: true, Err: c.redacted(err)}
-	}
-	text := c.withoutKey(clip(end.Text))
-	e := &switcher.LegError{Message: fmt.Sprintf("%s closed with %d %s", c.Profile.Provider, end.Code, text)}
-	lower := strings.ToLower(text)
-	switch end.Code {
-	case websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived, websocket.CloseAbnormalClosure:
-		e.Code, e.Retryable = "connect", true
-		if strings.Contains(lower, "expire") || strings.Contains(lower, "maximum duration") || strings.Contains(lower, "session limit") {
-			e.Code = "expired"
-		}
-	case websocket.ClosePolicyViolation:
-		e.Code = "refused"
-		if strings.Contains(lower, "auth") || strings.Contains(lower, "key") {
-			e.Code = "auth"
-		}
-	case websocket.CloseInternalServerErr, websocket.CloseServiceRestart, websocket.CloseTryAgainLater:
-		e.Code, e.Retryable = "overloaded", true
-	default: // 1002, 1003, 1007, 1009, 1010, 4000 and above: something that was sent
-		e.Code, e.Retryable = "protocol", true
-	}
-	if seeding && end.Code == websocket.CloseInvalidFramePayloadData {
-		e.Code = CodeSeed
+	if errors.As(err, &end) && end.Code == websocket.CloseInvalidFramePayloadData && seeding {
+		e.Code, e.Retryable = CodeSeed, true
 	}
 	return e
 }
 
 // CodeSeed is the LegError code of a seed that the provider does not take: try again with mode instructions.
 const CodeSeed = "seed"
-
-// clip bounds somebody else's text.
-func clip(s string) string {
-	const most = 300
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}

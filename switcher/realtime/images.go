@@ -34,7 +34,7 @@ func (r *run) newTurn() {
 		return
 	}
 	r.eyes.looking = true
-	r.look(func(ctx context.Context) []switcher.Sight { return r.start.Look(ctx, lookAge) })
+	r.session.Look(lookTimeout, func(ctx context.Context) []switcher.Sight { return r.start.Look(ctx, lookAge) })
 }
 
 // seen puts the images of a look in, the latest of each source, as far as they fit.

@@ -2,15 +2,13 @@ package realtime
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"log/slog"
 	"strconv"
 	"strings"
 	"time"
 
-	chatctx "sightline/context"
 	"sightline/switcher"
+	"sightline/switcher/internal/socket"
 	"sightline/switcher/realtime/dialect"
 )
 
@@ -26,14 +24,13 @@ const (
 
 // run is the state of one connection, touched by the loop only.
 type run struct {
-	cfg    *Config
-	p      *Profile
-	counts *counts
-	start  switcher.Start
-	log    *slog.Logger
-	w      wires
-	feed   func() // begins to read the inbox
-	look   func(func(context.Context) []switcher.Sight)
+	cfg     *Config
+	p       *Profile
+	counts  *counts
+	start   switcher.Start
+	log     *slog.Logger
+	session *socket.Session
+	sock    *socket.Socket
 
 	err      error
 	phase    phase
@@ -55,8 +52,8 @@ type run struct {
 	eyes     eyes
 }
 
-func newRun(l *Leg, start switcher.Start, w wires, now time.Time) *run {
-	r := &run{cfg: &l.cfg, p: &l.cfg.Profile, counts: &l.counts, start: start, log: start.Log, w: w, begun: now, outRate: l.cfg.Profile.Rate}
+func newRun(l *Leg, start switcher.Start, session *socket.Session, sock *socket.Socket, now time.Time) *run {
+	r := &run{cfg: &l.cfg, p: &l.cfg.Profile, counts: &l.counts, start: start, log: start.Log, session: session, sock: sock, begun: now, outRate: l.cfg.Profile.Rate}
 	r.ear.rate = r.p.Rate
 	r.heard.known = map[string]*utterance{}
 	r.turns.byItem, r.turns.byOut = map[string]*turn{}, map[string]*turn{}
@@ -67,10 +64,10 @@ func newRun(l *Leg, start switcher.Start, w wires, now time.Time) *run {
 }
 
 // say gives an output to the session, behind what waits.
-func (r *run) say(o switcher.Output) { r.w.out.put(o) }
+func (r *run) say(o switcher.Output) { r.session.Out.Put(o) }
 
 func (r *run) notice(code, message string) {
-	r.say(switcher.NoticeOut{Code: code, Message: r.cfg.withoutKey(clip(message))})
+	r.say(switcher.NoticeOut{Code: code, Message: r.cfg.shown(message)})
 }
 
 // id makes an id of ours for an event or an item; what it is for stands in front: an error names it.
@@ -86,29 +83,20 @@ func (r *run) send(e dialect.ClientEvent) {
 		r.fail(&switcher.LegError{Code: "invalid", Message: "an event cannot be written", Err: err})
 		return
 	}
-	r.put(message{data: data})
+	r.put(socket.Message{Data: data})
 }
 
-func (r *run) put(m message) {
-	r.w.send.put(m)
-	words, samples := r.w.send.load()
-	if words > mostWords {
+func (r *run) put(m socket.Message) {
+	r.sock.Send.Put(m)
+	words, samples := r.sock.Send.Load()
+	if words > socket.MostWords {
 		r.fail(&switcher.LegError{Code: "overloaded", Message: r.p.Provider + " does not read what it is sent", Retryable: true})
 	}
-	bound := int(mostUnsent.Seconds() * float64(r.p.Rate))
-	for ; samples > bound; _, samples = r.w.send.load() {
-		dropped := r.w.send.remove(1, func(m message) bool { return m.samples > 0 })
+	bound := int(socket.MostUnsent.Seconds() * float64(r.p.Rate))
+	for ; samples > bound; _, samples = r.sock.Send.Load() {
+		dropped := r.sock.Send.Remove(1, func(m socket.Message) bool { return m.Samples > 0 })
 		r.counts.unsentSound.Add(uint64(dropped))
 	}
-}
-
-// outID is a provider's id as ours may be.
-func outID(id string) string {
-	if chatctx.ValidID(id) {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "rt_" + hex.EncodeToString(sum[:12])
 }
 
 // tick looks at what is due.
@@ -197,6 +185,10 @@ func (r *run) input(ctx context.Context, i switcher.Input, now time.Time) {
 // takeFloor: from here on the provider hears the caller, and answers.
 func (r *run) takeFloor(f switcher.FloorIn) {
 	if r.floor {
+		if f.Respond { // again
+			r.newTurn()
+			r.respond(nil)
+		}
 		return
 	}
 	r.floor = true
@@ -230,9 +222,9 @@ func (r *run) trouble(e dialect.ErrorDetail, now time.Time) {
 	case benign[e.Code] || purpose == "cut" || purpose == "cancel":
 		r.counts.benign.Add(1)
 	case purpose == "setup":
-		r.fail(&switcher.LegError{Code: "protocol", Message: r.p.Provider + " refuses the session's settings: " + r.cfg.withoutKey(clip(e.Message))})
+		r.fail(&switcher.LegError{Code: "protocol", Message: r.p.Provider + " refuses the session's settings: " + r.cfg.shown(e.Message)})
 	case purpose == "seed" && r.phase != serving:
-		r.fail(&switcher.LegError{Code: CodeSeed, Message: r.p.Provider + " refuses an item of the seed: " + r.cfg.withoutKey(clip(e.Message)), Retryable: true})
+		r.fail(&switcher.LegError{Code: CodeSeed, Message: r.p.Provider + " refuses an item of the seed: " + r.cfg.shown(e.Message), Retryable: true})
 	case purpose == "floor":
 		r.response.auto = false // we ask for every answer then
 		r.notice("settings_refused", e.Message)

@@ -25,7 +25,7 @@ func (r *run) greeted() {
 	if r.phase != greeting {
 		return
 	}
-	s, err := r.session()
+	s, err := r.settings()
 	if err != nil {
 		r.fail(err)
 		return
@@ -34,8 +34,8 @@ func (r *run) greeted() {
 	r.send(&dialect.SessionUpdate{EventID: r.id("setup"), Session: s})
 }
 
-// session is the whole configuration. What the provider would answer by itself it does not before the floor.
-func (r *run) session() (dialect.Session, error) {
+// settings are the whole configuration. What the provider would answer by itself it does not before the floor.
+func (r *run) settings() (dialect.Session, error) {
 	if r.start.InRate != 0 && r.start.InRate != r.p.Rate {
 		return dialect.Session{}, &switcher.LegError{Code: "invalid", Message: fmt.Sprintf("the leg is given sound of %d Hz, its Capability asks for %d", r.start.InRate, r.p.Rate)}
 	}
@@ -204,7 +204,7 @@ func (r *run) seeded() {
 	r.phase = serving
 	r.log.Debug("realtime leg ready", "provider", r.p.Provider, "mode", r.start.Seed.Mode, "items", len(r.start.Seed.Items))
 	r.say(switcher.ReadyOut{})
-	r.feed()
+	r.session.Feed()
 }
 
 // item puts in what somebody else added to the conversation.

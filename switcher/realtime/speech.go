@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sightline/switcher"
+	"sightline/switcher/internal/socket"
 	"sightline/switcher/realtime/dialect"
 )
 
@@ -63,7 +64,7 @@ func (r *run) hold(i switcher.Input) {
 			n--
 		}
 	}
-	if len(r.early) > 4*mostWords { // beginnings and ends without sound between
+	if len(r.early) > 4*socket.MostWords { // beginnings and ends without sound between
 		r.early = r.early[1:]
 	}
 }
@@ -124,7 +125,7 @@ func (r *run) flush(least int) {
 		n := min(len(e.pending), r.span(batchMost))
 		var event []byte
 		event, e.bytes = dialect.AppendInput(nil, e.bytes, e.pending[:n])
-		r.put(message{event, n})
+		r.put(socket.Message{Data: event, Samples: n})
 		e.written += int64(n)
 		e.pending = append(e.pending[:0], e.pending[n:]...)
 	}
@@ -175,16 +176,16 @@ func (r *run) callerEvent(e dialect.ServerEvent, now time.Time) {
 		if u.at.After(now) {
 			u.at = now
 		}
-		r.say(switcher.CallerSpeechOut{Item: outID(e.ItemID), Started: true, At: u.at})
+		r.say(switcher.CallerSpeechOut{Item: socket.ID(e.ItemID), Started: true, At: u.at})
 		r.newTurn()
 	case *dialect.SpeechStopped:
-		r.say(switcher.CallerSpeechOut{Item: outID(e.ItemID), At: r.spokenAt(e.AudioEndMs, now)})
+		r.say(switcher.CallerSpeechOut{Item: socket.ID(e.ItemID), At: r.spokenAt(e.AudioEndMs, now)})
 	case *dialect.InputAudioCommitted:
 		r.committed(e, now)
 	case *dialect.TranscriptionDelta:
 		if u := r.heard.get(e.ItemID); !u.settled && e.Delta != "" {
 			u.text += e.Delta
-			r.say(switcher.TranscriptOut{Item: outID(e.ItemID), Text: u.text, At: u.at})
+			r.say(switcher.TranscriptOut{Item: socket.ID(e.ItemID), Text: u.text, At: u.at})
 		}
 	case *dialect.TranscriptionCompleted:
 		text := strings.TrimSpace(e.Transcript)
@@ -226,5 +227,5 @@ func (r *run) settle(item, text string, failed bool) {
 		return
 	}
 	u.settled, u.text = true, text
-	r.say(switcher.TranscriptOut{Item: outID(item), Text: text, Final: !failed, Failed: failed, At: u.at})
+	r.say(switcher.TranscriptOut{Item: socket.ID(item), Text: text, Final: !failed, Failed: failed, At: u.at})
 }

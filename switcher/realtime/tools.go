@@ -7,6 +7,7 @@ import (
 	chatctx "sightline/context"
 	"sightline/context/project"
 	"sightline/switcher"
+	"sightline/switcher/internal/socket"
 	"sightline/switcher/realtime/dialect"
 )
 
@@ -34,7 +35,7 @@ func (r *run) call(a *response, item dialect.Item) {
 	if wire == "" {
 		wire = item.ID
 	}
-	id := outID(wire)
+	id := socket.ID(wire)
 	if _, known := r.tools.calls[id]; known || a.suppressed || wire == "" || item.Name == "" {
 		r.counts.repeatedCalls.Add(1)
 		return

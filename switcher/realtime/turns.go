@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sightline/switcher"
+	"sightline/switcher/internal/socket"
 	"sightline/switcher/realtime/dialect"
 )
 
@@ -34,7 +35,7 @@ func (r *run) turn(item string, a *response) *turn {
 	if t := ts.byItem[item]; t != nil {
 		return t
 	}
-	t := &turn{item: item, out: outID(item), answer: a.id}
+	t := &turn{item: item, out: socket.ID(item), answer: a.id}
 	ts.byItem[item], ts.byOut[t.out] = t, t
 	a.items = append(a.items, item)
 	if ts.order = append(ts.order, t.out); len(ts.order) > mostTurns {
@@ -133,10 +134,7 @@ func (r *run) interrupted(in switcher.InterruptedIn) {
 		return
 	}
 	t.stopped = true
-	r.w.out.remove(1<<30, func(o switcher.Output) bool {
-		s, ok := o.(switcher.SoundOut)
-		return ok && s.Item == t.out
-	})
+	r.session.Unsay(t.out)
 	if r.response.active != "" && r.response.active == t.answer {
 		r.send(&dialect.ResponseCancel{EventID: r.id("cancel"), ResponseID: t.answer})
 	}
