@@ -33,7 +33,7 @@ type ItemIn struct {
 }
 
 // FloorIn gives the leg the floor: from now on its output is heard and recorded. Respond: the caller waits for an answer to
-// what stands last in the conversation.
+// what stands last in the conversation. Given again, with Respond, it asks for such an answer.
 type FloorIn struct{ Respond bool }
 
 // InterruptedIn says that the playing of a turn was stopped. A leg whose turn this is stops making it.
