@@ -28,7 +28,7 @@ func TestE2ECascadeAndRealtimeWithoutAnyKey(t *testing.T) {
 	at := caller.says("My order number is four seven one one.")
 	user, answer := s.answered("demo", 0)
 	t.Logf("the cascade heard %q, answered %q, the caller understood %q", user, answer, caller.understands(at)) // ears get used to a voice
-	number := strings.TrimSuffix(answer[strings.LastIndex(answer, "is ")+len("is "):], ".") // as it was understood
+	number := strings.TrimSuffix(answer[strings.LastIndex(answer, "is ")+len("is "):], ".")                     // as it was understood
 	if !strings.HasSuffix(number, "7 1 1") {
 		t.Fatalf("the caller's number was understood as %q", number)
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	chatctx "sightline/context"
 	"sightline/cmd/internal/whipclient"
+	chatctx "sightline/context"
 	"sightline/gateway/sound/soundtest"
 	"sightline/switcher/local"
 )

@@ -77,7 +77,7 @@ func (p program) serveUntilSignal(s *settings) error {
 	}
 	s.warn(log)
 	stop := talk.start()
-	return errors.Join(p.runBoth(s, server, listener, secure, log), stop(), kept.Close())
+	return errors.Join(p.runBoth(s, server, listener, secure, talk.First, log), stop(), kept.Close())
 }
 
 // warn says what is less safe than it might seem.
@@ -102,7 +102,7 @@ func (s *settings) scheme() string {
 }
 
 // runBoth runs the gateway and its HTTP server; the first to fail stops the other.
-func (p program) runBoth(s *settings, server *gateway.Server, listener net.Listener, secure *tls.Config, log *slog.Logger) error {
+func (p program) runBoth(s *settings, server *gateway.Server, listener net.Listener, secure *tls.Config, pipeline string, log *slog.Logger) error {
 	httpServer := &http.Server{
 		Handler: server.Handler(), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		// Sockets and image requests outlive these: they end when a request's body has been read, or are lifted on upgrade.
@@ -135,7 +135,7 @@ func (p program) runBoth(s *settings, server *gateway.Server, listener net.Liste
 			_ = httpServer.Close()
 		}
 	})
-	p.announce(s.scheme(), listener.Addr())
+	p.announce(s.scheme(), listener.Addr(), pipeline)
 	if !p.untilSignalled(ctx, server, stop, drained, log) {
 		return errors.New("stopped by a second signal before the drain was done")
 	}
@@ -179,20 +179,28 @@ func (p program) untilSignalled(ctx context.Context, server *gateway.Server, sto
 // sameSignal: supervisors and timeout(1) signal a process and then its group; what comes so soon is the first signal again.
 const sameSignal = 50 * time.Millisecond
 
+// nextSteps are what somebody does first, with a pipeline that answers and without.
+func nextSteps(url, pipeline string) string {
+	attach := "bin/sightline-agent --url " + url + " --session demo"
+	if pipeline == "" {
+		return fmt.Sprintf(`  1. Open %s and press "Start camera".
+  2. In another terminal, attach an agent:  %s
+  3. Type a message on the page; the agent answers with what it sees.
+`, url, attach)
+	}
+	return fmt.Sprintf(`  1. Open %s, tick "Microphone", press "Start camera", and speak or type: the pipeline %q answers.
+  2. Switch to another pipeline on the page, in mid-call.
+  3. In another terminal, watch as an agent, or be a pipeline yourself:  %s --leg realtime
+`, url, pipeline, attach)
+}
+
 // announce says where the page is and what to do next.
-func (p program) announce(scheme string, addr net.Addr) {
+func (p program) announce(scheme string, addr net.Addr, pipeline string) {
 	url := scheme + "://" + addr.String()
 	if tcp, ok := addr.(*net.TCPAddr); ok && (tcp.IP.IsLoopback() || tcp.IP.IsUnspecified()) {
 		url = scheme + "://localhost:" + strconv.Itoa(tcp.Port)
 	}
-	fmt.Fprintf(p.stdout, `Sightline %s serves %s
-
-  1. Open %s and press "Start camera".
-  2. In another terminal, attach an agent:  bin/sightline-agent --url %s --session demo
-  3. Type a message on the page; the agent answers with what it sees.
-
-Stop with Ctrl-C.
-`, version, url, url, url)
+	fmt.Fprintf(p.stdout, "Sightline %s serves %s\n\n%s\nStop with Ctrl-C.\n", version, url, nextSteps(url, pipeline))
 	if p.ready != nil {
 		p.ready <- url
 	}
