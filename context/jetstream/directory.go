@@ -13,10 +13,15 @@ import (
 	chatctx "sightline/context"
 )
 
-// PutSession implements chatctx.Directory.
+// PutSession implements chatctx.Directory. A session that begins is refused when the store is nearly full.
 func (s *Store) PutSession(ctx context.Context, r chatctx.SessionRecord) error {
 	if err := r.Check(); err != nil {
 		return err
+	}
+	if r.EndedAt.IsZero() && !r.Deleted && s.heads.acknowledged(r.Key) == 0 {
+		if err := s.roomForNew(ctx, r.Key); err != nil {
+			return err
+		}
 	}
 	data, err := json.Marshal(r)
 	if err != nil {

@@ -57,6 +57,54 @@ func TestG12StoreFull(t *testing.T) {
 	appendN(t, s, "b", 1, 3)
 }
 
+// TestG12NearlyFull: from 85 % on no session begins, and those that there are go on.
+func TestG12NearlyFull(t *testing.T) {
+	s := open(t, Config{MaxStoreBytes: MinStoreBytes, Partitions: 1})
+	begin := func(id string) error { return s.PutSession(t.Context(), chatctx.SessionRecord{ID: id, Key: id}) }
+	if err := begin("a"); err != nil {
+		t.Fatal(err)
+	}
+	text, bound := strings.Repeat("much to say ", 1000), plan(s.cfg, 1, MinStoreBytes)[1].MaxBytes
+	seq := uint64(1)
+	for ; int64(seq-1)*int64(len(text)) < bound/100*newUpTo; seq++ {
+		if err := s.Append(t.Context(), "a", entry(seq, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := begin("b"); !isUnavailable(err) || !errors.Is(err, ErrNearlyFull) || s.Stats().Full != 1 {
+		t.Errorf("a new session: %v, counted %d times", err, s.Stats().Full)
+	}
+	if _, err := s.ReplaceSession(t.Context(), Owned{SessionRecord: chatctx.SessionRecord{ID: "b", Key: "b"}}); !errors.Is(err, ErrNearlyFull) {
+		t.Errorf("a new session of a cluster: %v", err)
+	}
+	if err := s.Append(t.Context(), "a", entry(seq, text)); err != nil {
+		t.Errorf("a session that is there: %v", err)
+	}
+	if err := begin("a"); err != nil {
+		t.Errorf("a session that goes on: %v", err)
+	}
+	if err := s.PutSession(t.Context(), chatctx.SessionRecord{ID: "a", Key: "a", EndedAt: time.Now()}); err != nil {
+		t.Errorf("a session that ends: %v", err)
+	}
+	if err := s.Delete(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin("b"); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+// TestG12DiskNearlyFull: on a disk with less than twice the room at which nothing is taken, no session begins.
+func TestG12DiskNearlyFull(t *testing.T) {
+	s := open(t, Config{MinFreeBytes: 1 << 20, free: func(string) (int64, error) { return 3 << 19, nil }})
+	appendN(t, s, "old", 1, 1)
+	for id, want := range map[string]error{"new": ErrNearlyFull, "old": nil} {
+		if err := s.PutSession(t.Context(), chatctx.SessionRecord{ID: id, Key: id}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", id, err, want)
+		}
+	}
+}
+
 // TestG2DiskFull: a disk that is full, and room on it again. Where this process may mount a small one, it really is: also with a
 // guard too small to be worth the name, so that the server itself runs into the end of the disk.
 func TestG2DiskFull(t *testing.T) {

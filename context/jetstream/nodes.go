@@ -151,10 +151,15 @@ func (s *Store) SessionOwner(ctx context.Context, id string) (Owned, error) {
 }
 
 // ReplaceSession makes o durable in the place of the record of o.Revision, and gives it with its new one; ErrChanged when somebody
-// else was faster.
+// else was faster. The first record of an id is refused when the store is nearly full.
 func (s *Store) ReplaceSession(ctx context.Context, o Owned) (Owned, error) {
 	if err := o.Check(); err != nil {
 		return o, err
+	}
+	if o.Revision == 0 {
+		if err := s.roomForNew(ctx, o.Key); err != nil {
+			return o, err
+		}
 	}
 	data, err := json.Marshal(o)
 	if err != nil {

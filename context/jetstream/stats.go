@@ -18,7 +18,7 @@ type Stats struct {
 	Appends      uint64  // entries stored
 	Retries      Retries // of writes, by cause
 	ReadRetries  uint64
-	Full         uint64        // writes refused because the store had reached its bound
+	Full         uint64        // writes refused because the store had reached its bound, and sessions because it nearly had
 	Fenced       uint64        // appends refused because another process owned the session by then
 	Damaged      uint64        // holes, broken chains and spoiled images found
 	Swept        uint64        // sessions deleted because of their age
