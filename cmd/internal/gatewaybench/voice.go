@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"sightline/cmd/internal/gatewaybench/caller"
+	"sightline/cmd/internal/gatewaybench/probe"
 	"sightline/switcher"
 )
 
@@ -73,15 +75,21 @@ type heardLoad struct {
 	stream
 	in, out        []time.Duration // of markers, sorted
 	missing        int             // markers
-	took, cpu      time.Duration
-	sent, sentLate int // packets of the callers
+	took, cpu      time.Duration   // cpu: of the gateway
+	ours           time.Duration   // CPU of the callers and the legs
+	sent, sentLate int             // packets of the callers
 }
 
 func (l *voiceLoad) measure(ctx context.Context, settle time.Duration) (h heardLoad, err error) {
 	if err = l.pass(ctx, settle); err != nil {
 		return h, err
 	}
+	self := probe.Process{PID: os.Getpid()}
 	before, err := l.b.gateway.CPU()
+	if err != nil {
+		return h, err
+	}
+	mine, err := self.CPU()
 	if err != nil {
 		return h, err
 	}
@@ -95,7 +103,12 @@ func (l *voiceLoad) measure(ctx context.Context, settle time.Duration) (h heardL
 	}
 	h.took = time.Since(begun)
 	after, err := l.b.gateway.CPU()
+	if err != nil {
+		return h, err
+	}
 	h.cpu = after - before
+	after, err = self.CPU()
+	h.ours = after - mine
 	for _, k := range l.all {
 		packets, late := k.caller.Sent()
 		h.sent, h.sentLate = h.sent+packets, h.sentLate+late
@@ -137,7 +150,8 @@ func (b *bench) voice(ctx context.Context) error {
 	fmt.Fprintf(b.out, "| between two packets at the caller, p50 · p99 · longest, ms | %.1f · %.1f · %.1f | |\n", ms(quantile(h.gaps, .5)), ms(quantile(h.gaps, .99)), ms(h.gaps[len(h.gaps)-1]))
 	fmt.Fprintf(b.out, "| gaps above 40 ms | %d | |\n", above(h.gaps, 40*time.Millisecond))
 	fmt.Fprintf(b.out, "| packets later than the call's fastest, by their timestamps, p99 · longest, ms | %.1f · %.1f | |\n", ms(quantile(h.late, .99)), ms(h.late[len(h.late)-1]))
-	fmt.Fprintf(b.out, "| CPU of the gateway for one call, %% of a core | %.2f | |\n", 100*h.cpu.Seconds()/h.took.Seconds()/float64(b.voiceCalls))
+	perCall := func(cpu time.Duration) float64 { return 100 * cpu.Seconds() / h.took.Seconds() / float64(b.voiceCalls) }
+	fmt.Fprintf(b.out, "| CPU for one call, of the gateway · of the callers and legs on the same machine, %% of a core | %.2f · %.2f | |\n", perCall(h.cpu), perCall(h.ours))
 	b.delayRows(h, "under this load: ")
 	fmt.Fprintln(b.out)
 	b.busy(h)
