@@ -84,7 +84,7 @@ func TestTheSetupIsWhatTheAPIWants(t *testing.T) {
 		if s.Model != "models/fake-model" || s.SystemInstruction.Parts[0].Text != "Be kind." || s.GenerationConfig.SpeechConfig.VoiceConfig.PrebuiltVoiceConfig.VoiceName != "Puck" || s.GenerationConfig.SpeechConfig.LanguageCode != "en-US" {
 			t.Errorf("%+v", s)
 		}
-		if d := s.RealtimeInputConfig.AutomaticActivityDetection; d.Disabled || d.SilenceDurationMs != 400 {
+		if d := s.RealtimeInputConfig.AutomaticActivityDetection; d.Disabled || d.SilenceDurationMs != 400 || s.RealtimeInputConfig.ActivityHandling != "START_OF_ACTIVITY_INTERRUPTS" {
 			t.Errorf("%+v", d)
 		}
 		if f := s.Tools[0].FunctionDeclarations[0]; f.Name != "lookup" || !strings.Contains(string(f.ParametersJSONSchema), "integer") {
@@ -256,4 +256,53 @@ func TestTypedItemsOfOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheProvidersDetectorSaysWhenSpeechIs: few are told; it gives an utterance its place before its first word.
+func TestTheProvidersDetectorSaysWhenSpeechIs(t *testing.T) {
+	with(t, setup{cfg: gemini.Config{TheirTurns: true}}, func(r *rig) {
+		r.floor(false)
+		r.idle(time.Second)
+		r.p.Send(`{"voiceActivity":{"voiceActivityType":"ACTIVITY_START"}}`)
+		r.until("a beginning", func() bool { return len(all[switcher.CallerSpeechOut](r)) == 1 })
+		r.idle(time.Second)
+		r.p.Send(`{"voiceActivity":{"voiceActivityType":"ACTIVITY_END"}}`)
+		r.until("an end", func() bool { return len(all[switcher.CallerSpeechOut](r)) == 2 })
+		r.p.Send(`{"serverContent":{"inputTranscription":{"text":"hello"}}}`)
+		r.until("a transcript", func() bool { return len(r.finals()) == 1 })
+		s := all[switcher.CallerSpeechOut](r)
+		if said := all[switcher.TranscriptOut](r); s[1].Started || s[1].At.Sub(s[0].At) < time.Second || said[0].Item != s[0].Item || !said[0].At.Equal(s[0].At) {
+			t.Errorf("%+v %+v", s, said)
+		}
+	})
+}
+
+// TestATranscriptIsFinalInTime: how long it may go on, by what is known of the turn.
+func TestATranscriptIsFinalInTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent bool // the provider answers nothing
+		least  time.Duration
+		most   time.Duration
+	}{"the answer has begun": {false, 300 * time.Millisecond, 500 * time.Millisecond}, "the turn is over": {true, 1900 * time.Millisecond, 2200 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			with(t, setup{script: faketest.Script{Answer: answers(faketest.Answer{Text: "One.", Silent: c.silent})}}, func(r *rig) {
+				r.floor(false)
+				r.speak(time.Second)
+				over := time.Now()
+				r.until("a transcript", func() bool { return len(r.finals()) == 1 })
+				if d := time.Since(over); d < c.least || d > c.most {
+					t.Errorf("final after %v", d)
+				}
+			})
+		})
+	}
+	with(t, setup{script: faketest.Script{Hears: func(int) string { return "" }}}, func(r *rig) {
+		r.floor(false)
+		r.speak(time.Second)
+		over := time.Now()
+		r.until("a failed transcript", func() bool { return len(all[switcher.TranscriptOut](r)) == 1 })
+		if d := time.Since(over); d < 4900*time.Millisecond || d > 5200*time.Millisecond {
+			t.Errorf("failed after %v", d)
+		}
+	})
 }

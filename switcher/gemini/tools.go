@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	chatctx "sightline/context"
@@ -21,7 +22,8 @@ type call struct {
 	output     project.GeminiAnswer
 	settled    bool
 	cancelled  bool
-	twins      []*call // the same function with the same arguments, asked for again before there was an answer
+	first      *call   // the same function with the same arguments, which the session was asked for: its answer counts here, too
+	twins      []*call // whose first this is, until there is an answer
 }
 
 // batch are the calls of one message: they are answered by one.
@@ -94,7 +96,7 @@ func (r *run) call(c project.GeminiFunctionCall, b *batch, now time.Time) {
 		if first.settled {
 			r.settleCall(k, first.output, now)
 		} else {
-			first.twins = append(first.twins, k)
+			k.first, first.twins = first, append(first.twins, k)
 		}
 		return
 	}
@@ -129,7 +131,10 @@ func (r *run) cancelled(ids []string) {
 		r.tools.open--
 		k.batch.open--
 		r.answerBatch(k.batch, time.Now())
-		if len(k.twins) == 0 {
+		if k.first != nil {
+			k = k.first
+		}
+		if k.cancelled && !slices.ContainsFunc(k.twins, func(t *call) bool { return !t.cancelled }) {
 			ours = append(ours, r.ourID(k))
 		}
 	}

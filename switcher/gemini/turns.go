@@ -236,7 +236,7 @@ func (r *run) fallsToText(t *turn) bool {
 // turn that is not known here is another connection's.
 func (r *run) interrupted(in switcher.InterruptedIn) {
 	t := r.turns.known[in.Item]
-	if t == nil || t.stopped {
+	if t == nil || t.stopped || !t.opened {
 		return
 	}
 	finished := t.closed

@@ -86,15 +86,18 @@ type utterance struct {
 	at    time.Time // it began
 	ended time.Time // zero: not yet
 	bound bool      // the provider has transcribed some of it
+	over  bool      // its transcript is final
 	text  string
 }
 
 type heard struct {
-	open      []*utterance // not settled, oldest first
+	open      []*utterance // not over, oldest first
 	byOrdinal map[int]*utterance
-	settled   int       // ordinals up to this are over
+	ordinals  []int     // of byOrdinal, oldest first
 	last      time.Time // the beginning of the newest
 }
+
+const mostOrdinals = 256
 
 // utter begins an utterance, so that it keeps its place in the order of speech.
 func (r *run) utter(at time.Time) *utterance {
@@ -123,11 +126,11 @@ func (r *run) spoken(u *utterance, at time.Time) {
 func (r *run) transcribed(m server, now time.Time) {
 	h := &r.heard
 	u := h.byOrdinal[m.Ordinal]
+	if !r.floor || u != nil && u.over {
+		r.counts.lateWords.Add(1)
+		return
+	}
 	if u == nil {
-		if !r.floor || m.Ordinal <= h.settled && h.settled > 0 {
-			r.counts.lateWords.Add(1)
-			return
-		}
 		for _, o := range h.open {
 			if !o.bound {
 				u = o
@@ -142,6 +145,10 @@ func (r *run) transcribed(m server, now time.Time) {
 		}
 		u.bound = true
 		h.byOrdinal[m.Ordinal] = u
+		if h.ordinals = append(h.ordinals, m.Ordinal); len(h.ordinals) > mostOrdinals {
+			delete(h.byOrdinal, h.ordinals[0])
+			h.ordinals = h.ordinals[1:]
+		}
 	}
 	u.text = grown(u.text, m)
 	text := strings.TrimSpace(u.text)
@@ -151,8 +158,6 @@ func (r *run) transcribed(m server, now time.Time) {
 		}
 		return
 	}
-	delete(h.byOrdinal, m.Ordinal)
-	h.settled = max(h.settled, m.Ordinal)
 	r.settle(u, text)
 }
 
@@ -172,6 +177,7 @@ func (r *run) settle(u *utterance, text string) {
 	if at.Before(u.at) {
 		at = u.at
 	}
+	u.over = true
 	r.spoken(u, at)
 	r.say(switcher.TranscriptOut{Item: u.id, Text: text, Final: text != "", Failed: text == "", At: u.at})
 	for i, o := range r.heard.open {

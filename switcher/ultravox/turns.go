@@ -170,7 +170,7 @@ func (r *run) finish(t *turn, status string) {
 // interrupted stops what the model says, and tells it what was heard of that.
 func (r *run) interrupted(in switcher.InterruptedIn) {
 	t := r.turns.known[in.Item]
-	if t == nil || t.stopped {
+	if t == nil || t.stopped || !t.opened {
 		return
 	}
 	finished := t.closed
