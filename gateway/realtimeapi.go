@@ -21,7 +21,7 @@ const maxDialects = 8
 
 // dialectSocket is a client of /v1/realtime: the caller of a session, or one who watches it.
 type dialectSocket struct {
-	tell   func(message any) // events of our own; nil: none
+	call   *realtime.Call
 	cancel context.CancelCauseFunc
 }
 
@@ -44,8 +44,8 @@ func (s *Session) talksWithLocked() PipelineConfig {
 	return s.cfg.Pipelines
 }
 
-// tellDialects sends a message of the agents' to the clients of /v1/realtime, as an event of our own.
-func (s *Session) tellDialects(message any) {
+// tellDialects tells the clients of /v1/realtime what happened; message is what agents are told of it, nil nothing.
+func (s *Session) tellDialects(e switcher.Event, message any) {
 	s.mu.Lock()
 	var all []*dialectSocket
 	for d := range s.dialects {
@@ -53,8 +53,9 @@ func (s *Session) tellDialects(message any) {
 	}
 	s.mu.Unlock()
 	for _, d := range all {
-		if d.tell != nil {
-			d.tell(message)
+		d.call.Event(e)
+		if message != nil {
+			d.call.Tell(message)
 		}
 	}
 }
@@ -117,7 +118,7 @@ func (s *Server) openCall(w http.ResponseWriter, r *http.Request, model string) 
 	})
 	ctx, cancel := context.WithCancelCause(context.Background()) // ended by the session, whose task it is
 	defer cancel(nil)
-	d := &dialectSocket{tell: call.Tell, cancel: cancel}
+	d := &dialectSocket{call: call, cancel: cancel}
 	session.isCall(call, profile)
 	if err := session.addDialect(d); err != nil {
 		return err
@@ -180,7 +181,9 @@ func (s *Session) asCall(call *realtime.Call) realtime.Session {
 			}
 			return v.switcher, nil
 		},
-		Append:   s.appendAsClient,
+		Append: func(ctx context.Context, op chatctx.Op) (chatctx.Ack, error) {
+			return s.appendAsClient(ctx, "caller", op)
+		},
 		SetTools: func(tools []switcher.Tool) { s.tools.serveClient("", tools, call.RunTool) },
 		Sound: func(rate int, pcm []int16, at time.Time) {
 			v := s.currentVoice()
@@ -203,8 +206,8 @@ func (s *Session) asCall(call *realtime.Call) realtime.Session {
 }
 
 // appendAsClient puts an operation of a client's into the conversation. Errors are *chatctx.Error.
-func (s *Session) appendAsClient(ctx context.Context, op chatctx.Op) (chatctx.Ack, error) {
-	ack, err := s.append(ctx, "caller", op)
+func (s *Session) appendAsClient(ctx context.Context, author string, op chatctx.Op) (chatctx.Ack, error) {
+	ack, err := s.append(ctx, author, op)
 	var p *problem.Error
 	if errors.As(err, &p) {
 		err = &chatctx.Error{Kind: chatctx.ErrorKind(p.Code), Detail: p.Detail, Field: p.Field, Cause: p.Cause}
@@ -229,4 +232,12 @@ func (b *toolbox) serveClient(name string, tools []switcher.Tool, run switcher.T
 		b.clients = map[string]switcher.ToolRun{}
 	}
 	b.clients[agentID] = run
+}
+
+// leaveClient takes a client's tools back.
+func (b *toolbox) leaveClient(name string) {
+	b.serveClient(name, nil, nil)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.clients, "realtime/"+name)
 }

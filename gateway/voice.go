@@ -218,11 +218,11 @@ func (v *voice) say(ctx context.Context, r switcher.SayRequest) error {
 func (v *voice) observe(e switcher.Event) {
 	v.session.shared.metrics.voice.event(e, &v.times)
 	m, everybody, missable := eventMessage(e)
+	v.session.tellDialects(e, m)
 	if m == nil {
 		return
 	}
 	message := textMessage(m, missable)
-	v.session.tellDialects(m)
 	speech := e.Who == "caller" && (e.Kind == switcher.SpeechStarted || e.Kind == switcher.SpeechStopped)
 	for _, a := range v.session.allAgents() {
 		if everybody || a.wantsTranscripts() && !(speech && a.isLeg()) { // a leg is told as one

@@ -23,7 +23,10 @@ type Config struct {
 	Instructions string // of the session, until the client has its own
 	Turns        sound.TurnPolicy
 	Speech       *vad.Model
-	Log          *slog.Logger // nil: discard
+	// Watch makes it the sideband of a session whose caller's sound goes another way: Event tells it what happens there, Tap is of
+	// no use.
+	Watch bool
+	Log   *slog.Logger // nil: discard
 }
 
 // Session is what a call is a call of.
@@ -39,6 +42,13 @@ type Session struct {
 	// listens.
 	Sound func(rate int, pcm []int16, at time.Time)
 	Rates func() []int // nil: the switcher's
+}
+
+// Event tells a call that watches what has happened in its session. It does not wait.
+func (k *Call) Event(e switcher.Event) {
+	if k.cfg.Watch {
+		k.do(context.Background(), func(c *core) { c.happened(e) })
+	}
 }
 
 // Call is one client's session on one socket.
@@ -74,9 +84,12 @@ func New(cfg Config) *Call {
 	if cfg.ID == "" {
 		cfg.ID = newID("sess")
 	}
-	k.core = newCore(coreConfig{model: cfg.Model, instructions: cfg.Instructions, id: cfg.ID, policy: cfg.Turns, newID: newID, opPrefix: newID("rt") + ":", conversation: newID("conv")})
+	k.core = newCore(coreConfig{model: cfg.Model, instructions: cfg.Instructions, id: cfg.ID, policy: cfg.Turns, watch: cfg.Watch, newID: newID, opPrefix: newID("rt") + ":", conversation: newID("conv")})
 	return k
 }
+
+// ID is the call's own, unlike any other's.
+func (k *Call) ID() string { return k.core.cfg.conversation }
 
 var ids = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
@@ -143,7 +156,23 @@ func (k *Call) perform(ctx context.Context, e effect) {
 		k.mu.Unlock()
 		k.endTurn(ctx)
 		k.mu.Lock()
+	case eAsk:
+		k.steer((*switcher.Switcher).Respond)
+	case eStop:
+		k.steer((*switcher.Switcher).Interrupt)
 	}
+}
+
+// steer tells the session's switcher something, if there is one or one can be had; k.mu is held, and let go meanwhile.
+func (k *Call) steer(tell func(*switcher.Switcher)) {
+	k.mu.Unlock()
+	defer k.mu.Lock()
+	s, err := k.session.Switcher()
+	if err != nil {
+		k.log.Warn("a sideband has nobody to steer", "error", err)
+		return
+	}
+	tell(s)
 }
 
 func (k *Call) write(e dialect.ServerEvent) {
@@ -220,6 +249,9 @@ func (k *Call) Tell(message any) {
 		return
 	}
 	k.do(context.Background(), func(c *core) {
+		if !c.begun {
+			return
+		}
 		c.send(dialect.Unknown{Raw: []byte(`{"event_id":"` + c.eventID() + `","type":"sightline.` + rest)})
 	})
 }

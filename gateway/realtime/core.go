@@ -77,6 +77,7 @@ type core struct {
 	now    time.Time
 	out    []effect
 	events int // sent
+	begun  bool
 
 	session dialect.Session
 	chat    conversation
@@ -94,6 +95,7 @@ type coreConfig struct {
 	policy       sound.TurnPolicy // of turns, where the client says nothing
 	newID        func(kind string) string
 	opPrefix     string // of our operations on the log
+	watch        bool   // it is a sideband
 	conversation string // its id
 }
 
@@ -140,6 +142,7 @@ func (c *core) refuse(eventID string, f *fault) {
 
 // begin greets the client.
 func (c *core) begin() {
+	c.begun = true
 	c.send(&dialect.SessionCreated{EventID: c.eventID(), Session: c.session})
 }
 
@@ -154,6 +157,9 @@ func (c *core) malformed(err error) {
 
 // client takes an event of the client.
 func (c *core) client(e dialect.ClientEvent) {
+	if c.cfg.watch && c.watches(e) {
+		return
+	}
 	switch e := e.(type) {
 	case *dialect.SessionUpdate:
 		c.update(e)

@@ -101,7 +101,7 @@ func (c *core) answer(o switcher.Output, turn string) {
 		if call, ok := o.(switcher.ToolCallOut); ok {
 			c.do(eLeg{switcher.ToolResultIn{CallID: call.CallID, Name: call.Name, Output: `{"error":"cancelled"}`, IsError: true}})
 		}
-	case a.active == nil && !a.auto:
+	case a.active == nil && !a.auto && !c.cfg.watch:
 		c.hold(o)
 	default:
 		if a.active == nil {

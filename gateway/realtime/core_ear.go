@@ -105,7 +105,7 @@ func (c *core) begins(at time.Duration) {
 	t := &heard{start: at}
 	c.ear.turn = t
 	c.ear.unnamed = append(c.ear.unnamed, t)
-	if turns, on := c.turnDetection(); on && *turns.InterruptResponse {
+	if turns, on := c.turnDetection(); on && *turns.InterruptResponse && !c.cfg.watch {
 		c.discard()
 		c.cancel(dialect.StatusCancelled, "turn_detected", "")
 	}
@@ -120,7 +120,7 @@ func (c *core) ends(at time.Duration) {
 	}
 	c.ear.turn = nil
 	t.end, t.over = max(at, t.start), true
-	if turns, on := c.turnDetection(); on {
+	if turns, on := c.turnDetection(); on && !c.cfg.watch { // there the answer is told of when it is begun
 		t.respond = *turns.CreateResponse && !t.cleared
 	}
 	c.ear.waiting = append(c.ear.waiting, t)

@@ -32,6 +32,9 @@ type conversation struct {
 	byID  map[string]*item
 	later map[string]chatctx.Op // by item: what is to be done as soon as the log has it
 	ours  map[string]bool       // on its way into the log
+	// waiting are the user's messages that a sideband puts in: the session's leg answers to such at once, so they go into the log
+	// when an answer is asked for.
+	waiting []chatctx.Op
 }
 
 // own: the client has put the item in.
@@ -102,6 +105,15 @@ func (c *core) create(e *dialect.ItemCreate) {
 	op := chatctx.Op{ID: c.opID(), Kind: chatctx.OpAppend, Item: logged}
 	if before := c.chat.byID[after]; before != nil && before.logged && after != c.chat.last() {
 		op.After = after
+	}
+	if m, isMessage := logged.(*chatctx.Message); isMessage && m.Role == chatctx.RoleUser && c.cfg.watch {
+		if len(c.chat.waiting) >= maxInput {
+			c.refuse(e.EventID, faultf("invalid_value", "item", "%d messages wait for response.create, the bound", maxInput))
+			return
+		}
+		c.chat.waiting = append(c.chat.waiting, op)
+		c.add(it, after)
+		return
 	}
 	c.chat.ours[it.ID] = true
 	c.do(eAppend{op, func(_ chatctx.Ack, err error) {
@@ -220,6 +232,7 @@ func (c *core) remove(e *dialect.ItemDelete) {
 		return
 	}
 	c.amend(it, chatctx.Op{Kind: chatctx.OpRemove})
+	c.chat.gone(it.ID)
 	c.chat.remove(it.ID)
 	if it.answer { // the leg may hold the words itself
 		c.do(eLeg{switcher.InterruptedIn{Item: it.ID}})
@@ -302,8 +315,14 @@ func (c *core) appended(e chatctx.Entry) {
 		delete(c.chat.later, id)
 		c.do(eAppend{op, nil})
 	}
-	if recorded(e) || c.chat.byID[id] != nil {
+	switch {
+	case c.chat.byID[id] != nil:
 		return // the client knows what the leg says as it was said
+	case c.cfg.watch:
+		c.mirror(e.Item, e.After)
+		return
+	case recorded(e):
+		return
 	}
 	d, ok := itemOf(e.Item)
 	if !ok {

@@ -34,6 +34,14 @@ func (c *core) respond(e *dialect.ResponseCreate) {
 	}
 	a := &c.answers
 	own := as.items != nil || as.apart
+	if c.cfg.watch {
+		if own || !as.same(c.wanted()) {
+			c.refuse(e.EventID, faultf("unsupported_value", "response", "over a sideband an answer is made by the session's own pipeline, as it is: metadata is allowed"))
+			return
+		}
+		c.askThere(p)
+		return
+	}
 	switch waits := len(c.ear.waiting) > 0; {
 	case !as.same(c.leg) && waits:
 		c.refuse(e.EventID, faultf("unsupported_value", "response", "a response of its own kind cannot be asked for before the words of the caller's turn are there: wait for conversation.item.input_audio_transcription.completed"))
@@ -175,6 +183,10 @@ func (c *core) cancelByClient(e *dialect.ResponseCancel) {
 		c.refuse(e.EventID, faultf("response_cancel_not_active", "response_id", "no such answer is being made"))
 	default:
 		c.cancel(dialect.StatusCancelled, "client_cancelled", "")
+		if c.cfg.watch {
+			c.answers.drop = false
+			c.do(eStop{})
+		}
 	}
 }
 

@@ -251,10 +251,16 @@ func (c *core) wanted() profile {
 
 // settle starts the leg anew when the session is another by now, once nobody speaks and nothing is under way.
 func (c *core) settle() {
-	if c.busy() {
+	if c.cfg.watch { // the leg is not ours, and tools are the session's
+		if p := c.wanted(); !p.same(c.leg) {
+			c.leg = p
+			c.do(eRestart{p})
+		}
 		return
 	}
-	c.startAs(c.wanted())
+	if !c.busy() {
+		c.startAs(c.wanted())
+	}
 }
 
 func (c *core) startAs(p profile) {

@@ -58,9 +58,13 @@ func (k *Call) Serve(ctx context.Context, conn *websocket.Conn, s Session) error
 		loops.Go(func() { cancel(run(ctx)) })
 	}
 	wrote := make(chan struct{})
-	loop(k.follow)
+	snapshot := s.Log.Snapshot()
+	k.do(ctx, func(c *core) {
+		c.begin()
+		c.watch(snapshot.Items)
+	})
+	loop(func(ctx context.Context) error { return k.follow(ctx, snapshot.Seq) })
 	loop(k.wake)
-	k.do(ctx, func(c *core) { c.begin() })
 	loop(func(ctx context.Context) error { return k.read(ctx, conn) })
 	loop(func(ctx context.Context) error {
 		defer close(wrote)
@@ -101,8 +105,8 @@ func (k *Call) wake(ctx context.Context) error {
 }
 
 // follow tells the client what others put into the conversation.
-func (k *Call) follow(ctx context.Context) error {
-	cursor, err := k.session.Log.Follow(0)
+func (k *Call) follow(ctx context.Context, after uint64) error {
+	cursor, err := k.session.Log.Follow(after)
 	if err != nil {
 		return err
 	}
@@ -135,7 +139,7 @@ func (k *Call) read(ctx context.Context, conn *websocket.Conn) error {
 			k.do(ctx, func(c *core) { c.malformed(err) })
 			continue
 		}
-		if needsLeg(e) {
+		if needsLeg(e) && !k.cfg.Watch {
 			if _, err := k.ready(ctx); err != nil {
 				if ctx.Err() != nil {
 					return err

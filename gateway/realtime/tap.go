@@ -3,6 +3,7 @@ package realtime
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -25,9 +26,9 @@ type tap struct {
 	call  *Call
 	inner func() switcher.Leg
 
-	epoch uint64
-	rate  int // Hz of the sound that it is given
-	said  *outputs
+	base uint64 // of the epochs that its legs are told
+	rate int    // Hz of the sound that it is given
+	said *outputs
 
 	mu      sync.Mutex
 	inbox   *switcher.Inbox // of the leg that runs
@@ -39,7 +40,7 @@ type tap struct {
 
 // Run implements switcher.Leg. The leg in it may begin anew, with other settings, without the session's noticing.
 func (t *tap) Run(ctx context.Context, start switcher.Start, in *switcher.Inbox, out switcher.Emit) error {
-	t.epoch, t.rate, t.said = start.Epoch, start.InRate, newOutputs()
+	t.base, t.rate, t.said = uint64(rand.Uint32())*1000, start.InRate, newOutputs()
 	t.inbox = switcher.NewInbox(t.rate, 0)
 	running, cancel := context.WithCancelCause(ctx)
 	var crew sync.WaitGroup
@@ -76,7 +77,7 @@ func (t *tap) runInner(ctx context.Context, start switcher.Start) error {
 		stop()
 	}
 	t.mu.Unlock()
-	start.Epoch = t.epoch*1000 + uint64(gen) // legs make their ids of it: they must differ
+	start.Epoch = t.base + uint64(gen) // legs make their ids of it: they must differ, also from those of another call
 	t.call.startedAs(&start)
 	return t.inner().Run(ctx, start, inbox, func(ctx context.Context, o switcher.Output) error {
 		if _, ready := o.(switcher.ReadyOut); ready && gen > 1 {
