@@ -189,7 +189,7 @@ func until(t testing.TB, atMost time.Duration, what string, ok func() bool) {
 	}
 }
 
-// TestG3RestartsUnderWriters: the server inside is taken away again and again while eight sessions are written to. Every append
+// TestG3RestartsUnderWriters: the server inside goes away again and again while eight sessions are written to. Every append
 // succeeds within its time, and everything is there once.
 func TestG3RestartsUnderWriters(t *testing.T) {
 	s := open(t, Config{})
@@ -198,9 +198,15 @@ func TestG3RestartsUnderWriters(t *testing.T) {
 	for i := range 8 {
 		go func() { done <- writeAndFollow(s, fmt.Sprint("s", i), stop) }()
 	}
-	for range 5 {
+	for n := range uint64(5) {
 		time.Sleep(rand.N(100 * time.Millisecond)) // a random moment
-		s.engine.restart()
+		r, err := s.engine.reader(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.srv.Shutdown()
+		s.engine.suspect()
+		until(t, 10*time.Second, "the server's next life", func() bool { return s.Stats().Restarts > n && s.Health() == nil })
 	}
 	close(stop)
 	for range 8 {
@@ -208,7 +214,7 @@ func TestG3RestartsUnderWriters(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if st := s.Stats(); st.Restarts != 5 || st.Appends == 0 {
+	if st := s.Stats(); st.Restarts < 5 || st.Appends == 0 {
 		t.Errorf("%+v", st)
 	}
 }
