@@ -253,6 +253,9 @@ func TestTypedItemsOfOthers(t *testing.T) {
 				if len(all[switcher.TurnDoneOut](r)) != 1 {
 					t.Errorf("%q", r.turns())
 				}
+				if strings.Contains(said, "begins here") {
+					t.Error("the conversation does not begin here")
+				}
 			})
 		})
 	}

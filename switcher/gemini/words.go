@@ -146,14 +146,9 @@ func (r *run) contents(ctx context.Context, waiting []word) (turns []project.Gem
 		if len(items) == 0 {
 			return
 		}
-		o := r.options(ctx, nil)
-		o.AllowLastAssistant = true
-		made, losses := project.Gemini(items, o)
+		made, losses := spell.Others(items, r.options(ctx, nil))
 		r.lost(losses)
-		if s := made.SystemInstruction; s != nil {
-			turns = append(turns, userText(spell.Marked("instructions: "+s.Parts[0].Text)))
-		}
-		turns = append(turns, made.Contents...)
+		turns = append(turns, made...)
 		items = nil
 	}
 	for _, w := range waiting {

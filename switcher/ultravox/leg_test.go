@@ -198,6 +198,9 @@ func TestTypedItemsOfOthers(t *testing.T) {
 		if len(all[switcher.TranscriptOut](r)) != 0 {
 			t.Error("what was typed comes back as the caller's speech")
 		}
+		if strings.Contains(said, "begins here") {
+			t.Error("the conversation does not begin here")
+		}
 	})
 }
 

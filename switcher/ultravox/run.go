@@ -201,15 +201,11 @@ func (r *run) item(_ context.Context, in switcher.ItemIn, now time.Time) {
 
 // spelt is items as text. The model sees no images: the caller's are named.
 func (r *run) spelt(items chatctx.Items) string {
-	made, losses := project.Gemini(items, project.Options{HideTools: r.cfg.HideTools, KeepImages: -1, AllowLastAssistant: true})
+	turns, losses := spell.Others(items, project.Options{HideTools: r.cfg.HideTools, KeepImages: -1})
 	for _, l := range losses {
 		if l.Kind == project.LostImage {
 			r.notice(NoticeImageDropped, l.ItemID+": the provider takes none")
 		}
-	}
-	turns := made.Contents
-	if s := made.SystemInstruction; s != nil {
-		turns = append([]project.GeminiContent{{Role: "user", Parts: []project.GeminiPart{{Text: spell.Marked("instructions: " + s.Parts[0].Text)}}}}, turns...)
 	}
 	return spell.Turns(turns, nil)
 }

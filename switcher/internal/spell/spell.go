@@ -4,6 +4,7 @@ package spell
 import (
 	"strings"
 
+	chatctx "sightline/context"
 	"sightline/context/project"
 )
 
@@ -28,6 +29,22 @@ func Heard(text string, played bool) string {
 		return Marked("The caller interrupted your last answer before they heard anything of it.")
 	}
 	return Marked("The caller interrupted your last answer and did not hear the end of it.")
+}
+
+// Others gives what somebody else put into the conversation in mid-call, as turns.
+func Others(items chatctx.Items, o project.Options) ([]project.GeminiContent, []project.Loss) {
+	o.AllowLastAssistant = true
+	made, losses := project.Gemini(items, o)
+	turns := made.Contents
+	for _, l := range losses { // the projector says that the conversation begins, where it is the model that does
+		if l.Kind == project.AddedTurn && len(turns) > 0 {
+			turns[0].Parts[0].Text = Marked("meanwhile in the call")
+		}
+	}
+	if s := made.SystemInstruction; s != nil {
+		turns = append([]project.GeminiContent{{Role: "user", Parts: []project.GeminiPart{{Text: Marked("instructions: " + s.Parts[0].Text)}}}}, turns...)
+	}
+	return turns, losses
 }
 
 // Turns is turns as one text: the caller's words as they are, all else between ⟦ and ⟧. image is given the images; nil: they are
