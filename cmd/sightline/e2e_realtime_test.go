@@ -28,9 +28,13 @@ func TestE2ECascadeAndRealtimeWithoutAnyKey(t *testing.T) {
 	at := caller.says("My order number is four seven one one.")
 	user, answer := s.answered("demo", 0)
 	t.Logf("the cascade heard %q, answered %q, the caller understood %q", user, answer, caller.understands(at)) // ears get used to a voice
-	number := strings.TrimSuffix(answer[strings.LastIndex(answer, "is ")+len("is "):], ".")                     // as it was understood
-	if !strings.HasSuffix(number, "7 1 1") {
-		t.Fatalf("the caller's number was understood as %q", number)
+	for try := 1; !strings.Contains(answer, "4 7 1 1"); try++ { // on a loaded machine the recogniser is less sure
+		if try == 4 {
+			t.Fatalf("the caller's number was not understood: %q", answer)
+		}
+		before := s.messages("demo")
+		caller.says("My order number is four seven one one.")
+		_, answer = s.answered("demo", before)
 	}
 
 	for round, target := range []string{"local-realtime", "local", "local-realtime"} {
@@ -47,8 +51,8 @@ func TestE2ECascadeAndRealtimeWithoutAnyKey(t *testing.T) {
 		user, answer = s.answered("demo", before)
 		heard := caller.understands(at)
 		t.Logf("round %d, %s in %d ms: heard %q, answered %q, the caller understood %q", round, target, r.SwitchMS, user, answer, heard)
-		if !strings.Contains(answer, number) || !strings.Contains(heard, "seven one one") {
-			t.Errorf("%s was told the number %s, answered %q, the caller understood %q", target, number, answer, heard)
+		if !strings.Contains(answer, "4 7 1 1") || !strings.Contains(heard, "seven one one") {
+			t.Errorf("%s answered %q, the caller understood %q", target, answer, heard)
 		}
 	}
 	_, _, detail := s.call("GET", "/v1/sessions", "", "")
