@@ -287,3 +287,32 @@ func TestContentText(t *testing.T) {
 		t.Errorf("an image's text is %q", got)
 	}
 }
+
+// TestItemsAreText: what encoding/json would replace without a word is refused, with the field.
+func TestItemsAreText(t *testing.T) {
+	for _, c := range []struct{ item, field string }{
+		{`{"type":"message","role":"user","content":"\ud83d"}`, "content"},
+		{`{"type":"message","role":"user","content":[{"type":"text","text":"a\udE00b"}]}`, "content"},
+		{`{"type":"message","role":"user","content":"\ud83d\ud83d\ude42"}`, "content"},
+		{`{"type":"message","role":"user","content":"\ud83dA"}`, "content"},
+		{"{\"type\":\"message\",\"role\":\"user\",\"content\":\"\xff\"}", "content"},
+		{`{"type":"function_call","name":"f","call_id":"c","arguments":"\uDFFF"}`, "arguments"},
+		{`{"type":"message","\ud800":1}`, "item"},
+	} {
+		_, err := UnmarshalItem([]byte(c.item))
+		wantError(t, err, InvalidArgument, c.field)
+	}
+	var changes Changes
+	wantError(t, json.Unmarshal([]byte(`{"output":"\ud800"}`), &changes), InvalidArgument, "changes.output")
+	for _, text := range []string{`\ud83d\ude42`, `\\ud83d`, `\u0000`, `\\\ud83d\uDE42`, `a\u00e9`, `🙂`, `\uFFFD`} {
+		item, err := UnmarshalItem([]byte(`{"type":"message","role":"user","content":"` + text + `"}`))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		var want string
+		if err := json.Unmarshal([]byte(`"`+text+`"`), &want); err != nil || item.(*Message).Content[0] != (Text{Text: want}) {
+			t.Errorf("%s came to %v, %v", text, item.(*Message).Content, err)
+		}
+	}
+}

@@ -3,11 +3,19 @@ package chatctx
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf8"
 )
 
-// UnmarshalItem reads one item by its type; unknown fields are ignored, an unknown type or a field of the wrong kind is an
-// *Error that names it. The item is not yet validated: Log.Append does that.
+// UnmarshalItem reads one item by its type; unknown fields are ignored. An unknown type, a field of the wrong kind and one with
+// what is no text (encoding/json would put U+FFFD in its place without a word) is an *Error that names it. The item is not yet
+// validated: Log.Append does that.
 func UnmarshalItem(data []byte) (Item, error) {
+	if !isText(data) {
+		return nil, noText(data, "", "item")
+	}
 	var head struct {
 		Type *ItemKind `json:"type"`
 	}
@@ -157,4 +165,57 @@ func (p *PipelineSwitch) MarshalJSON() ([]byte, error) {
 		typed
 		*plain
 	}{typed{KindPipelineSwitch}, (*plain)(p)})
+}
+
+// isText reports whether JSON is UTF-8 and every surrogate in it has its other half.
+func isText(data []byte) bool {
+	if !utf8.Valid(data) {
+		return false
+	}
+	for {
+		i := bytes.IndexByte(data, '\\')
+		if i < 0 || i+1 >= len(data) {
+			return true
+		}
+		unit, ok := codeUnit(data[i:])
+		if !ok {
+			data = data[i+2:]
+			continue
+		}
+		data = data[i+6:]
+		switch {
+		case unit < 0xD800 || unit > 0xDFFF:
+		case unit > 0xDBFF:
+			return false
+		default:
+			if low, ok := codeUnit(data); !ok || low < 0xDC00 || low > 0xDFFF {
+				return false
+			}
+			data = data[6:]
+		}
+	}
+}
+
+// codeUnit reads the \uXXXX that data begins with.
+func codeUnit(data []byte) (uint64, bool) {
+	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(string(data[2:6]), 16, 16)
+	return unit, err == nil
+}
+
+// noText names the field of an object that is no text.
+func noText(data []byte, path, fallback string) error {
+	field := fallback
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(data, &fields) == nil {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if isText([]byte(name)) && !isText(fields[name]) {
+				field = join(path, name)
+				break
+			}
+		}
+	}
+	return fail(InvalidArgument, field, "%s must be text: it has half of a surrogate pair, or bytes that are no UTF-8", field)
 }

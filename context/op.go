@@ -58,6 +58,9 @@ func (c *Changes) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
 		return fail(InvalidArgument, "changes", "changes must be an object of the fields to replace")
 	}
+	if !isText(data) {
+		return noText(data, "changes", "changes")
+	}
 	var read Changes
 	for _, name := range slices.Sorted(maps.Keys(fields)) { // sorted: of several faults always the same one is named
 		var err error

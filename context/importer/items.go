@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,12 +66,12 @@ func (b *builder) item(el node) {
 
 // ownItem decodes an item by the rules of package chatctx, with the place of what is wrong.
 func (b *builder) ownItem(el node, o object) chatctx.Item {
-	b.checkTexts(el)
+	raw := b.texts(el)
 	if o.str("role") == "tool" || o.str("type") == "" {
 		b.fail(el, "type", "an item needs a type: message, function_call, function_call_output, handoff, config_update, summary or pipeline_switch")
 		return nil
 	}
-	item, err := chatctx.UnmarshalItem(el.raw)
+	item, err := chatctx.UnmarshalItem(raw)
 	if err == nil {
 		err = problem(item)
 	}
@@ -108,11 +109,24 @@ func (b *builder) find(el node, path string) node {
 	return at
 }
 
-// checkTexts notes texts that are no text: encoding/json replaces them without a word.
-func (b *builder) checkTexts(el node) {
-	if broken := brokenText(el.raw); broken != "" {
-		b.lose(el, "", NoteText, "%s became U+FFFD", broken)
+// texts is el with U+FFFD in place of what is no text, which it notes: package chatctx refuses that.
+func (b *builder) texts(el node) []byte {
+	broken := brokenText(el.raw)
+	if broken == "" {
+		return el.raw
 	}
+	b.lose(el, "", NoteText, "%s became U+FFFD", broken)
+	d := json.NewDecoder(bytes.NewReader(el.raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return el.raw
+	}
+	mended, err := json.Marshal(v)
+	if err != nil {
+		return el.raw
+	}
+	return mended
 }
 
 // brokenText looks through the strings of a value.
