@@ -343,6 +343,8 @@ func TestPROTOCOLNamesEveryFieldRouteFlagAndCloseCode(t *testing.T) {
 	}{
 		{"routes.go", `\bapi\("([^"]+)"`, "`%s`", 9},
 		{"../cmd/sightline/settings.go", `f\.\w*Var\([^,]+, "([a-z-]+)"`, "`--%s`", 15},
+		{"../cmd/sightline/settings_auth.go", `f\.\w*Var\([^,]+, "([a-z-]+)"`, "`--%s`", 9},
+		{"../cmd/sightline/tls.go", `f\.\w*Var\([^,]+, "([a-z-]+)"`, "`--%s`", 5},
 		{"../cmd/sightline/pipelines.go", `f\.\w*Var\([^,]+, "([a-z-]+)"`, "`--%s`", 9},
 		{"wire/wire.go", `\bClose\w+ += (\d+)`, "| %s |", 8},
 	} {
