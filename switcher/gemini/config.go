@@ -98,7 +98,7 @@ type Counters struct {
 	UnsentSound   uint64 // batches of it that the provider did not take within 30 s, dropped
 	StoppedSound  uint64 // pieces of the model's sound that came after the interruption, dropped
 	EarlyAnswers  uint64 // answers that began before the floor, dropped
-	LateWords     uint64 // pieces of what a turn says that came after its end, dropped
+	LateWords     uint64 // pieces of what a turn says that came after its end, or of the caller's once more, dropped
 	RepeatedCalls uint64 // tool calls that were told of twice, or answered without being asked for again
 	Frames        uint64 // images sent
 	Unknown       uint64 // messages that nobody here knows

@@ -31,6 +31,7 @@ type heard struct {
 	open  []*utterance // not settled, oldest first
 	begin time.Time    // of the next one, where the provider finds the turns
 	last  time.Time    // the beginning of the newest
+	final string       // what the newest one said that is settled
 }
 
 // utter begins an utterance, so that it keeps its place in the order of speech.
@@ -64,6 +65,9 @@ func (r *run) transcribed(t *live.Transcription, now time.Time) {
 	case len(r.heard.open) > 0:
 		u = r.heard.open[0]
 	case strings.TrimSpace(t.Text) == "":
+		return
+	case !r.ear.speaking && r.heard.begin.IsZero() && strings.TrimSpace(t.Text) == r.heard.final: // some models write the same turn down twice
+		r.counts.lateWords.Add(1)
 		return
 	default: // the first of it, where the provider finds the turns; else more of what was taken for finished
 		at := r.heard.begin
@@ -124,6 +128,7 @@ func (r *run) settle(u *utterance) {
 		r.spoken(u, at)
 	}
 	text := strings.TrimSpace(u.text)
+	r.heard.final = text
 	r.say(switcher.TranscriptOut{Item: u.id, Text: text, Final: text != "", Failed: text == "", At: u.at})
 	for i, o := range r.heard.open {
 		if o == u {

@@ -272,3 +272,22 @@ func TestNothingUnderstoodIsSaidSo(t *testing.T) {
 		})
 	})
 }
+
+// TestATurnIsWrittenDownTwice: google-gemini/cookbook#1346, seconds later; what the caller says twice stays twice.
+func TestATurnIsWrittenDownTwice(t *testing.T) {
+	for _, theirs := range []bool{false, true} {
+		with(t, setup{cfg: gemini.Config{TheirTurns: theirs}, script: faketest.Script{Hears: func(int) string { return "yes" }}}, func(r *rig) {
+			r.floor(false)
+			for n := range 2 {
+				r.speak(time.Second)
+				r.done(n + 1)
+				r.until("a transcript", func() bool { return len(r.finals()) == n+1 })
+				r.p.Send(`{"serverContent":{"inputTranscription":{"text":" yes"}}}`)
+				r.idle(5 * time.Second)
+			}
+			if got := r.finals(); len(got) != 2 || r.leg.Counters().LateWords != 2 {
+				t.Errorf("%q, %+v", got, r.leg.Counters())
+			}
+		})
+	}
+}
