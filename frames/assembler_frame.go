@@ -126,6 +126,9 @@ func (a *assembler) finish() {
 	if f.key {
 		a.needKey = false
 		a.keys++
+		if a.width == 0 { // no packet said it alone
+			a.width, a.height = f.width, f.height
+		}
 	}
 	a.frames++
 	a.out = append(a.out, f)

@@ -40,12 +40,12 @@ func (d *av1Depacketizer) parse(payload []byte) (packet, error) {
 		return packet{}, errAV1Payload
 	}
 	p := packet{start: payload[0]&av1Z == 0, loose: true, head: payload[0], data: payload[1:]}
-	first, elements := []byte(nil), 0
+	var first []byte // but for a delimiter, which senders should leave out
+	whole := false
 	if err := p.elements(func(b []byte, last bool) error {
-		if elements == 0 {
-			first = b
+		if first == nil || first[0]>>3&15 == av1hdr.TypeDelimiter {
+			first, whole = b, !last || p.head&av1Y == 0
 		}
-		elements++
 		return nil
 	}); err != nil {
 		return packet{}, err
@@ -54,7 +54,7 @@ func (d *av1Depacketizer) parse(payload []byte) (packet, error) {
 	p.key = p.start && (kind == av1hdr.TypeSequence || p.head&av1N != 0)
 	p.maybe = p.start && kind != av1hdr.TypeFrame && kind != av1hdr.TypeHeader
 	if p.start && kind == av1hdr.TypeSequence {
-		if o, _, err := av1hdr.ParseOBU(first); err == nil && (elements > 1 || p.head&av1Y == 0) {
+		if o, _, err := av1hdr.ParseOBU(first); err == nil && whole {
 			if s, err := av1hdr.ParseSequence(o.Payload); err == nil {
 				p.width, p.height = uint16(s.Width), uint16(s.Height)
 			}

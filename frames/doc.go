@@ -8,6 +8,15 @@
 //	      loss           key frames    key frame            │          due        set of options
 //	                                                        └ damaged: back to a key frame
 //
+// # Codecs
+//
+// VP8 and VP9 (libvpx), H264 (openh264), AV1 (dav1d). What a codec is to the assembler is its depacketizer: parse looks at one packet, add and
+// finish put a frame together; order, gaps, bounds and the chain are the assembler's alone. VP8 and VP9 say where a frame starts; of H264 and
+// AV1 one starts where the last one ended, or behind a gap with a packet that begins a key frame. A key frame is an IDR with its parameter
+// sets (H264; those that came earlier are put before it), a frame header of that type with its sequence header (AV1), a header of that type
+// (VP8, VP9). Of spatial layers the lowest is decoded. Headers are read in Go before any decoder sees a frame: other formats than 4:2:0 with 8
+// bits and pictures over the bounds are refused.
+//
 // # Goroutines
 //
 // Push runs in the caller's. Run starts two, which end with it: the worker owns every byte of C memory and decodes and encodes under the

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"sightline/cmd/internal/agentclient"
+)
+
+// publishAs publishes the camera from the console page's origin with one codec, by a script: the page itself leaves the choice to the
+// gateway.
+const publishAs = `(async (session, codec, mode) => {
+	const stream = await navigator.mediaDevices.getUserMedia({ video: { width: 640, height: 480 } });
+	const track = stream.getVideoTracks()[0];
+	if (!mode) track.contentHint = "detail"; // keeps the size; with it Chromium encodes no layers
+	const pc = window.codecTest = new RTCPeerConnection();
+	const encoding = { maxBitrate: 2500000 };
+	if (mode) encoding.scalabilityMode = mode;
+	const transceiver = pc.addTransceiver(track, { direction: "sendonly", streams: [stream], sendEncodings: [encoding] });
+	const all = RTCRtpSender.getCapabilities("video").codecs;
+	transceiver.setCodecPreferences(all.filter((c) => c.mimeType === "video/" + codec || c.mimeType === "video/rtx"));
+	await pc.setLocalDescription();
+	await new Promise((ok) => { const look = () => pc.iceGatheringState === "complete" && ok(); pc.onicegatheringstatechange = look; look(); });
+	const answer = await fetch("/whip/" + session, { method: "POST", headers: { "Content-Type": "application/sdp" }, body: pc.localDescription.sdp });
+	if (answer.status !== 201) return answer.status + " " + await answer.text();
+	await pc.setRemoteDescription({ type: "answer", sdp: await answer.text() });
+	return "";
+})`
+
+// TestE2EBrowserEveryCodec: Chromium's own encoders and packetizers of H264, VP9 (also with three spatial layers, of which the lowest is
+// shown) and AV1.
+func TestE2EBrowserEveryCodec(t *testing.T) {
+	clip := makeCameraClip(t, faceClip)
+	for _, c := range []struct {
+		name, codec, mode string
+		width             int
+		least             float64 // dB
+	}{
+		{"h264", "H264", "", 640, 30},
+		{"vp9", "VP9", "", 640, 30},
+		{"vp9-svc", "VP9", "L3T3_KEY", 320, 24},
+		{"av1", "AV1", "", 640, 30},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t)
+			p := chromium(t, fakeCamera(clip.Y4M))
+			p.open(s, c.name)
+			agent := s.attach(c.name, "watcher", 2)
+			if refused := get[string](p, publishAs+"("+quote(c.name)+","+quote(c.codec)+","+quote(c.mode)+")"); refused != "" {
+				t.Fatalf("the gateway refused: %s", refused)
+			}
+			first := agent.awaitImages(30*time.Second, "images reach the agent", 1, nil)[0]
+			settled := first.CapturedAt.Add(3 * time.Second)
+			for _, i := range agent.awaitImages(30*time.Second, "images of a settled call", 3, func(i agentclient.Image) bool { return i.CapturedAt.After(settled) })[:3] {
+				frame, psnr := clip.best(decode(t, i))
+				t.Logf("image %d: frame %d, %.1f dB", i.Seq, frame, psnr)
+				if psnr < c.least {
+					t.Errorf("image %d is nearest to frame %d with %.1f dB, want at least %.0f", i.Seq, frame, psnr, c.least)
+				}
+			}
+			state := s.session(c.name).Sources[0]
+			t.Logf("%+v", state)
+			if state.Codec != c.codec || state.Width != c.width && (c.mode == "" || state.Width != c.width/2) {
+				t.Errorf("source %+v, want %s, %d wide (of layers: or half of it)", state, c.codec, c.width)
+			}
+			p.eval(`window.codecTest.close()`)
+		})
+	}
+}
