@@ -3,7 +3,6 @@ package faketest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"sightline/switcher/internal/sockettest"
 	"sightline/switcher/realtime/dialect"
 	"sightline/switcher/realtime/dialecttest"
 )
@@ -61,14 +61,10 @@ func New(s Script) *Provider { return &Provider{script: s} }
 
 // Listen serves in memory until stop is called; dial reaches it.
 func (p *Provider) Listen() (dial func(ctx context.Context, network, addr string) (net.Conn, error), stop func()) {
-	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = server.Serve(l) })
-	return l.dial, func() {
+	dial, end := sockettest.Listen(p)
+	return dial, func() {
 		p.Close(websocket.CloseGoingAway, "the test is over")
-		_ = server.Close()
-		wg.Wait()
+		end()
 		p.served.Wait() // the server forgets the sockets it gave away
 	}
 }
@@ -221,39 +217,3 @@ func (c *conn) emit(e dialect.ServerEvent) {
 func (c *conn) fail(code, message, eventID string) {
 	c.emit(&dialect.Error{EventID: c.id("event"), Error: dialect.ErrorDetail{Type: "invalid_request_error", Code: code, Message: message, EventID: eventID}})
 }
-
-// pipes is a listener in memory.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (l *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.done:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Accept implements net.Listener, as do the others.
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return nil
-}
-
-func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "pipe"} }
