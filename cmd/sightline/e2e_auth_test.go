@@ -11,6 +11,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -319,5 +321,24 @@ func (s *served) tellImage(token, session string) {
 	body := fmt.Sprintf(`{"op_id":"picture","item":{"type":"message","role":"user","content":[{"type":"text","text":"see"},{"type":"image","url":"data:image/jpeg;base64,%s"}]}}`, base64.StdEncoding.EncodeToString(picture))
 	if status, _, answer := s.with(token, "POST", "/v1/sessions/"+session+"/context", body); status != http.StatusOK {
 		s.t.Fatalf("append: %d %s", status, answer)
+	}
+}
+
+// TestE2EHalfARequestIsCutOff: who sends a request in drips holds a connection for seconds, not for good.
+func TestE2EHalfARequestIsCutOff(t *testing.T) {
+	s := serve(t)
+	conn, err := net.Dial("tcp", "127.0.0.1:"+s.Port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Drip:")); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := io.ReadAll(conn); err != nil || bytes.Contains(data, []byte("200 OK")) {
+		t.Errorf("%q %v", data, err)
 	}
 }
