@@ -24,7 +24,13 @@ func (c *core) entry(e chatctx.Entry) {
 		c.spoke = true
 		c.newTurn()
 	}
-	c.give(c.active, ItemIn{Seq: e.Seq, Item: e.Item, Respond: typed})
+	item := e.Item
+	if strings.HasPrefix(e.OpID, "rec:ap:") && ok && m.TextGenerated != "" { // the session is saying it: the leg is told all of it
+		whole := *m
+		whole.Content, whole.Interrupted, whole.TextGenerated = chatctx.TextContent(m.TextGenerated), false, ""
+		item = &whole
+	}
+	c.give(c.active, ItemIn{Seq: e.Seq, Item: item, Respond: typed})
 }
 
 // ownEntry: the session, a leg, or what the caller said to it caused the entry. What the session said itself is none: no leg

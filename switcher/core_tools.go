@@ -149,8 +149,7 @@ func (c *core) answerCall(t *toolCall, output string, isError bool) {
 	if c.active != nil && c.active.epoch == t.epoch {
 		leg = c.active.Name
 	}
-	at := c.now.Add(-time.Microsecond) // before whatever a leg says because of it
-	c.record(recorder.Event{Kind: recorder.ToolOutput, At: at, Epoch: c.epoch, Leg: leg, CallID: t.CallID, Name: t.Name, Output: output, IsError: isError})
+	c.record(recorder.Event{Kind: recorder.ToolOutput, Epoch: c.epoch, Leg: leg, CallID: t.CallID, Name: t.Name, Output: output, IsError: isError})
 	c.answeredCall(t)
 	c.answerSame(t)
 }

@@ -67,7 +67,7 @@ func (c *core) turnOf(r *run, item string) *turn {
 	}
 	t := &turn{run: r, id: TurnID{r.epoch, item}, item: item, opened: c.now, last: c.now}
 	r.turns[item] = t
-	c.recordTurn(t, recorder.Event{Kind: recorder.SpeechStarted})
+	c.recordTurn(t, recorder.Event{Kind: recorder.SpeechStarted, Voiced: c.voiced(t)})
 	return t
 }
 
@@ -234,6 +234,7 @@ func (c *core) heardTurn(h HeardTurn) {
 	case h.Done:
 		c.closeWhole(t)
 	default:
+		c.recordTurn(t, recorder.Event{Kind: recorder.Playing, Heard: t.played, HeardText: t.heardText(t.played)})
 		c.observe(Event{Kind: TurnPlayed, Epoch: t.id.Epoch, Item: t.item, Played: t.played})
 	}
 }
@@ -322,7 +323,7 @@ func (c *core) say(e evSay) {
 	}
 	t := &turn{id: TurnID{c.epoch, "say." + e.OpID}, item: e.OpID, agent: e.Agent, firm: !e.Interruptible, opened: c.now, last: c.now}
 	c.says = append(c.says, t)
-	c.recordTurn(t, recorder.Event{Kind: recorder.SpeechStarted})
+	c.recordTurn(t, recorder.Event{Kind: recorder.SpeechStarted, Voiced: c.voiced(t)})
 	if e.Text != "" {
 		c.turnText(t, e.Text)
 	}

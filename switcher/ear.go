@@ -71,9 +71,6 @@ func (e *ear) hear(rate int, pcm []int16, at time.Time) {
 func (e *ear) speech(in CallerSpeechIn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !in.Started {
-		e.end(in.At)
-	}
 	for _, s := range e.streams {
 		s.kept = append(s.kept, keptInput{at: in.At, in: in})
 		e.trim(s)
@@ -81,6 +78,13 @@ func (e *ear) speech(in CallerSpeechIn) {
 	if e.inbox != nil && !e.own {
 		_ = e.inbox.Put(in) // a leg that is too far behind for it is given up for what follows
 	}
+}
+
+// ended: until then the caller has spoken.
+func (e *ear) ended(at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.end(at)
 }
 
 const maxEnds = 64

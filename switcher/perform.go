@@ -185,7 +185,7 @@ func (s *Switcher) start(a aStart) {
 }
 
 func (s *Switcher) runLeg(l *leg, a aStart) error {
-	snap := s.cfg.Log.Snapshot()
+	snap := s.snapshot()
 	p := l.pipe
 	if a.plain {
 		p.Can.Seeds = []SeedMode{SeedInstructions}
@@ -284,8 +284,28 @@ func (s *Switcher) itemsFor(l *leg) chatctx.Items {
 	case <-flushed:
 	case <-ctx.Done():
 	}
-	items, _ := relevant(s.cfg.Log.Snapshot().Items, s.core.switchTool)
+	items, _ := relevant(s.snapshot().Items, s.core.switchTool)
 	return items
+}
+
+// snapshot is the conversation for those who go on with it: answers that are being heard stand in it whole, as they will be if
+// nobody interrupts.
+func (s *Switcher) snapshot() chatctx.Snapshot {
+	snap := s.cfg.Log.Snapshot()
+	playing := s.rec.Playing()
+	if len(playing) == 0 {
+		return snap
+	}
+	snap.Items = slices.Clone(snap.Items)
+	for i, it := range snap.Items {
+		m, ok := it.(*chatctx.Message)
+		if text, is := playing[it.ItemID()]; ok && is && m.Interrupted {
+			whole := *m
+			whole.Content, whole.Interrupted, whole.TextGenerated = chatctx.TextContent(text), false, ""
+			snap.Items[i] = &whole
+		}
+	}
+	return snap
 }
 
 // speak makes the sound of a text.

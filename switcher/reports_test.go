@@ -130,7 +130,7 @@ func TestReportDeath(t *testing.T) {
 		time.Sleep(700 * time.Millisecond)
 		c.speak(40) // it dies at 1.0 s
 		time.Sleep(8 * time.Second)
-		c.wantTalk("assistant: One moment, please.", "user: u1:0-39", "assistant: "+words("local", "a2", 4, 5))
+		c.wantTalk("user: u1:0-39", "assistant: One moment, please.", "assistant: "+words("local", "a2", 4, 5))
 		if k := c.sw.Counters(); k.Failovers != 1 || k.Switches != 2 {
 			t.Errorf("%+v", k)
 		}

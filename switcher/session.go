@@ -120,8 +120,11 @@ func (s *Switcher) Rates() []int {
 // (final). at is when the sound of it began or ended. It never blocks.
 func (s *Switcher) CallerSpeech(started, final bool, at time.Time) {
 	in := CallerSpeechIn{Started: started, Final: final && !started, At: at}
+	if !started {
+		s.ear.ended(at)
+	}
+	s.post(evSpeech{started: started, final: in.Final, at: at}) // before a leg can say anything about it
 	s.ear.speech(in)
-	s.post(evSpeech{started: started, final: in.Final, at: at})
 }
 
 // post hands an event that may be dropped to the session's goroutine.

@@ -63,6 +63,8 @@ type Core struct {
 	calls   map[string]*call
 	waiting map[string]*slot // outputs of calls that are not reported yet, by call_id
 	anons   uint64           // the highest number given to something without an id
+	arrived uint64           // slots so far
+	tail    []string         // newest items of the log, of before the first place; the last one is there to be put after
 	out     []Out
 }
 
@@ -85,12 +87,13 @@ type call struct {
 // order is where something belongs.
 type order struct {
 	start time.Time
-	rank  int // at the same time: the caller, the assistant, calls, outputs
+	rank  int    // at the same time the caller is before the rest, which stands as it was reported: an answer, its calls, outputs, the next answer
+	came  uint64 // the how-manieth slot
 	key   key
 }
 
 func (a order) compare(b order) int {
-	return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.rank, b.rank), cmp.Compare(a.key.epoch, b.key.epoch), cmp.Compare(a.key.item, b.key.item))
+	return cmp.Or(a.start.Compare(b.start), cmp.Compare(min(a.rank, 1), min(b.rank, 1)), cmp.Compare(a.came, b.came))
 }
 
 // slot is something that is said or done and not yet written for good.
@@ -111,6 +114,10 @@ type slot struct {
 	cancelled time.Time
 	heard     time.Duration
 	heardTxt  string
+	soFar     time.Duration // Playing was reported
+	soFarTxt  string
+	voiced    bool
+	resumed   bool // its beginning is of before a restart
 	audio     time.Duration
 
 	item    chatctx.Item // of calls and outputs
@@ -133,6 +140,7 @@ func (c *Core) Stats() Stats { return c.stats }
 // Resume takes in an entry of the log that this Core has not caused: from before a restart, or of somebody else. Items and calls
 // in it are not written again.
 func (c *Core) Resume(e chatctx.Entry) {
+	c.end(e)
 	if e.Item != nil && e.Op == chatctx.OpAppend {
 		c.used[e.Item.ItemID()] = true
 		switch it := e.Item.(type) {
@@ -155,15 +163,14 @@ func (c *Core) Resume(e chatctx.Entry) {
 	}
 	switch stage {
 	case stagePart:
-		s := &slot{order: order{start: e.At.Time, rank: rankOf(k.class), key: k}, active: e.At.Time, began: true, left: true}
+		s := &slot{order: order{start: e.At.Time, rank: rankOf(k.class), key: k}, active: e.At.Time, began: true, left: true, resumed: true}
 		if e.Item != nil {
 			s.itemID, s.written = e.Item.ItemID(), e.Item
 		}
 		if m, ok := e.Item.(*chatctx.Message); ok {
-			s.text = m.Content.Text()
+			s.text, s.voiced = cmp.Or(m.TextGenerated, m.Content.Text()), m.Interrupted
 		}
-		c.slots[k] = s
-		c.queue = append(c.queue, s)
+		c.open(s)
 	default:
 		if s := c.slots[k]; s != nil {
 			c.drop(s)
@@ -216,10 +223,15 @@ func (c *Core) speech(e Event, now time.Time) {
 		c.stats.Ignored++
 		return
 	}
+	if e.Kind == Playing {
+		c.playing(e)
+		return
+	}
 	s := c.slotOf(e)
 	if s == nil {
 		return
 	}
+	s.voiced = s.voiced || e.Voiced
 	if e.Leg != "" {
 		s.leg = e.Leg
 	}
@@ -330,7 +342,7 @@ func (c *Core) openItem(e Event, k key) string {
 // closedFor reports whether a slot has had what a kind of report brings.
 func (s *slot) closedFor(k Kind) bool {
 	switch k {
-	case Played, Interrupted:
+	case Played, Playing, Interrupted:
 		return s.played || s.stop
 	case Done, Delta:
 		return s.done
@@ -344,6 +356,8 @@ func (c *Core) open(s *slot) *slot {
 	if n, ok := anonNumber(s.key.item); ok {
 		c.anons = max(c.anons, n)
 	}
+	c.arrived++
+	s.came = c.arrived
 	c.slots[s.key] = s
 	c.queue = append(c.queue, s)
 	return s

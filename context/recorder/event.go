@@ -24,6 +24,9 @@ const (
 	Done
 	// Played: the sound has been played to its end.
 	Played
+	// Playing: Heard of the sound has been played so far, at the word where HeardText ends when the pipeline knows that. It holds
+	// nothing back; it is what is written of an answer when it has to be written before its end.
+	Playing
 	// Interrupted: the sound was stopped after Heard of it, at the word where HeardText ends when the pipeline knows that.
 	Interrupted
 	// ToolCall: a tool is called: CallID, Name, Arguments.
@@ -67,8 +70,9 @@ type Event struct {
 	Text      string
 	Audio     time.Duration // Delta: of its sound
 	Cancelled bool          // Done
-	Heard     time.Duration // Interrupted
-	HeardText string        // Interrupted; "" = it is worked out from Heard
+	Heard     time.Duration // Playing, Interrupted
+	HeardText string        // Playing, Interrupted; "" = it is worked out from Heard
+	Voiced    bool          // the assistant's SpeechStarted: it is to be heard, so that its text counts only as far as it was
 	AgentID   string        // who spoke or called, when there are several
 
 	CallID, Name, Arguments string // ToolCall, ToolOutput

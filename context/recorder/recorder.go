@@ -36,6 +36,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	stats   Stats
 	refused uint64
+	playing map[string]string
 }
 
 // report is an Event, or with flush the wish to have everything written.
@@ -105,6 +106,14 @@ func (r *Recorder) Stats() (s Stats, refused uint64) {
 	return r.stats, r.refused
 }
 
+// Playing are the answers in the log of which only what has been heard so far stands there, as interrupted: all of their text, by
+// item id. For those who go on with them; the map is not changed any more.
+func (r *Recorder) Playing() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.playing
+}
+
 // Run records until ctx ends, writes what is known then, and returns ctx's error. Call it once.
 func (r *Recorder) Run(ctx context.Context) error {
 	defer close(r.ended)
@@ -141,6 +150,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 				out = core.Handle(e.Event, time.Now())
 			}
 		case <-timer.C:
+			if err := r.resume(ctx, core, cursor, false); err != nil {
+				return err
+			}
 			out = core.Advance(time.Now())
 		}
 		if err := r.write(work, core, out); err != nil {
@@ -217,7 +229,7 @@ func (r *Recorder) write(ctx context.Context, core *Core, out []Out) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stats = core.Stats()
+	r.stats, r.playing = core.Stats(), core.Playing()
 	r.refused += refused
 	return nil
 }

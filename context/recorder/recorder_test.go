@@ -110,6 +110,7 @@ func TestOthersRecordToo(t *testing.T) {
 		}
 		other(chatctx.Op{ID: "o2", Kind: chatctx.OpAppend, Item: &chatctx.FunctionCallOutput{CallID: "c1", Name: "f", Output: "42"}})
 		other(chatctx.Op{ID: "o3", Kind: chatctx.OpRemove, ItemID: "u1"})
+		time.Sleep(time.Millisecond) // what the caller says in the same instant stands first
 		tell(t, r, output("c1", "f", "42"), user("u1", "where?"), user("u2", "Hello?"))
 		if err := r.Flush(t.Context()); err != nil {
 			t.Fatal(err)

@@ -319,7 +319,7 @@ func TestFlush(t *testing.T) {
 	log, core := openLog(t, chatctx.NewMemStore()), NewCore(Times{})
 	play(t, core, log, said{0.5, user("u0", "Hi.")}, said{1, partial("u1", "I want to")}, said{2, delta("a1", "Of course", time.Second)}, said{2, calls("c1", "f")})
 	apply(t, log, core.Flush(at(2.1)), at(2.1))
-	wantLog(t, log, "user: Hi.", "user: I want to", "assistant: Of course", "call f({})")
+	wantLog(t, log, "user: Hi.", "user: I want to", "assistant:  [cut of: Of course]", "call f({})")
 	play(t, core, log, said{3, user("u1", "I want to cancel.")}, said{3.1, delta("a1", ", which one?", 0)}, said{3.2, done("a1")}, said{4, Event{Kind: Played, Who: Assistant, Item: "a1"}})
 	wantLog(t, log, "user: Hi.", "user: I want to cancel.", "assistant: Of course, which one?", "call f({})")
 }

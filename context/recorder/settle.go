@@ -68,7 +68,7 @@ func (s *slot) ready() bool {
 	if s.rank == 0 {
 		return s.final || s.failed
 	}
-	return s.done && (s.audio == 0 || s.played || s.stop)
+	return s.done && (s.audio == 0 && !s.resumed || s.played || s.stop)
 }
 
 // holdsUntil is until when a slot may hold back what is later: Wait after the last that was heard of it, and at most GiveUp after
@@ -143,7 +143,7 @@ func (c *Core) passOver(s *slot) {
 		c.append(s, m, stagePart, "")
 		return
 	}
-	if len(c.queue) > 1 && blank(s.text) && c.before(s.order) == 0 {
+	if len(c.queue) > 1 && blank(s.text) && c.before(s.order) == 0 && len(c.tail) == 0 {
 		c.reserve(s)
 	}
 }
@@ -167,6 +167,11 @@ func (c *Core) late(s *slot, now time.Time) {
 	case s.ready():
 		c.fill(s)
 	case !now.Before(s.givesUp(c.times)):
+		if s.itemID != "" && s.toBeHeard() && s.soFar == 0 && !s.resumed { // nobody says how much is heard: there was time for all of it
+			s.played = true
+			c.fill(s)
+			return
+		}
 		c.giveUp(s)
 	}
 }
@@ -200,9 +205,9 @@ func (c *Core) fill(s *slot) {
 		}
 		c.remove(s)
 		return
-	case m.Interrupted || s.wrote() != m.Content.Text():
+	case m.Interrupted || s.wroteCut() || s.wrote() != m.Content.Text():
 		op := chatctx.Op{ID: s.key.opID(stageFill), Kind: chatctx.OpUpdate, ItemID: s.itemID, Changes: chatctx.Changes{Content: &m.Content}}
-		if m.Interrupted {
+		if m.Interrupted || s.wroteCut() {
 			op.Changes.Interrupted = &m.Interrupted
 		}
 		c.emit(s, op, "")
@@ -229,7 +234,7 @@ func (c *Core) giveUp(s *slot) {
 func (c *Core) remove(s *slot) {
 	c.stats.Vanished++
 	for _, q := range c.queue { // sorted; the first that would have been put after this needs a place of its own
-		if q.left && q.itemID == "" && q.compare(s.order) > 0 && c.before(q.order) == 1 {
+		if q.left && q.itemID == "" && q.compare(s.order) > 0 && c.before(q.order) == 1 && len(c.tail) == 0 {
 			c.reserve(q)
 			break
 		}
@@ -258,7 +263,11 @@ func (c *Core) message(s *slot, whole bool) *chatctx.Message {
 		return m
 	}
 	m.Role = chatctx.RoleAssistant
-	if !whole && s.audio > 0 {
+	switch {
+	case whole:
+	case s.toBeHeard():
+		return s.soFarOf(m)
+	case s.audio > 0:
 		m.TextGenerated = s.text
 	}
 	if !s.cut {
@@ -300,6 +309,9 @@ func (c *Core) append(s *slot, item chatctx.Item, stage, note string) {
 	case i > 0:
 		c.stats.Late++
 		op.After, note = c.places[i-1].itemID, "late: put into its place"
+	case len(c.tail) > 0:
+		c.stats.Late++
+		op.After, note = c.tail[len(c.tail)-1], "late: put before all that was written since the beginning"
 	default: // nothing is before it that it could be put after: it stands at the end, and what belongs after it goes there
 		c.stats.Late++
 		note = "late: its place had been passed"
@@ -310,6 +322,7 @@ func (c *Core) append(s *slot, item chatctx.Item, stage, note string) {
 	}
 	c.places = slices.Insert(c.places, i, place{s.order, s.itemID})
 	if len(c.places) > maxPlaces {
+		c.tail = append(c.tail[:0], c.places[0].itemID)
 		c.places = slices.Delete(c.places, 0, 1)
 	}
 	c.emit(s, op, note)
