@@ -66,6 +66,7 @@ type core struct {
 	timers     map[timer]time.Time
 	count      Counters
 	ending     bool // nothing new is begun
+	unsure     bool // it ended while a commit was on its way
 	dirty      bool // what legs and rates give may have changed; the runner clears it
 	trouble    func(msg string, args ...any)
 }

@@ -358,9 +358,14 @@ func (c *core) rollAgain() {
 func (c *core) end() {
 	c.ending = true
 	if ch := c.change; ch != nil {
-		committing := ch.run != nil && ch.run.state == runCommitting
-		if committing {
-			ch.opened = false // the log may have the commit: the next Switcher sees
+		if c.unsure = ch.run != nil && ch.run.state == runCommitting; c.unsure { // the log may have the commit: the next Switcher sees
+			ch.opened = false
+			for _, e := range c.held { // of which epoch it would be, nobody knows
+				if _, ok := e.(evOutput); ok {
+					c.count.LateOutputs++
+				}
+			}
+			c.held = nil
 		}
 		c.lost = nil
 		c.abortOn(onEnd, fail(Draining, "", "the session ends"))
@@ -372,7 +377,7 @@ func (c *core) end() {
 // ended follows: what was in flight is closed, and everybody stops.
 func (c *core) ended() []action {
 	for _, t := range slices.SortedFunc(maps.Values(c.calls), func(a, b *toolCall) int { return cmp.Compare(a.CallID, b.CallID) }) {
-		if !t.answered {
+		if !t.answered && !c.unsure { // else the next Switcher answers it
 			c.answerCall(t, interruptedOutput, true)
 		}
 	}

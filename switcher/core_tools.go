@@ -272,7 +272,7 @@ func (c *core) toolSwitched(callIDs []string, res *Result, err *Error) {
 	for _, id := range callIDs {
 		t := c.calls[id]
 		switch {
-		case t == nil || t.answered:
+		case t == nil || t.answered || c.unsure:
 		case err != nil:
 			c.answerCall(t, jsonText(map[string]any{"status": "failed", "code": err.Code, "error": err.Detail, "note": "You go on with the call."}), true)
 		default:

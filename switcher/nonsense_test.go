@@ -54,7 +54,7 @@ func TestCoreTakesNonsense(t *testing.T) {
 			}
 		}
 		for id, k := range c.calls {
-			if !k.answered {
+			if !k.answered && !c.unsure {
 				t.Errorf("seed %d: the call %s is not answered", seed, id)
 			}
 		}
