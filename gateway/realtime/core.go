@@ -79,6 +79,8 @@ type core struct {
 	events int // sent
 	begun  bool
 
+	instructed bool // the client has given instructions: the log has them
+
 	session dialect.Session
 	chat    conversation
 	ear     ear
@@ -211,6 +213,10 @@ func (c *core) tick() {
 		}
 	case c.now.Sub(r.last) >= silentFor:
 		c.cancel(dialect.StatusFailed, "", "nothing came of the pipeline for a minute")
+		if !c.cfg.watch { // it hangs
+			c.legGone()
+			c.do(eRestart{c.leg})
+		}
 	}
 }
 

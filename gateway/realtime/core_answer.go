@@ -95,7 +95,7 @@ func (c *core) answer(o switcher.Output, turn string) {
 		c.hold(o)
 	case isDone(o): // of nothing
 	case a.drop && turn != "":
-		a.drop, a.owed = false, false
+		a.drop, a.owed = false, a.active != nil // it was asked again
 		c.kill(turn, 0, "")
 	case a.drop:
 		if call, ok := o.(switcher.ToolCallOut); ok {
@@ -235,7 +235,7 @@ func (c *core) turn(id string) *spoken {
 	it := &item{answer: true, Item: dialect.Item{ID: id, Object: "realtime.item", Type: dialect.ItemMessage, Status: dialect.StatusInProgress, Role: "assistant"}}
 	s := &spoken{item: it, r: a.active}
 	s.voice.format = *c.session.Audio.Output.Format
-	a.turns[id], a.owed, a.drop = s, false, false
+	a.turns[id], a.owed = s, false
 	if a.order = append(a.order, id); len(a.order) > maxTurns {
 		delete(a.turns, a.order[0])
 		a.order = a.order[1:]

@@ -62,7 +62,7 @@ func (c *core) respond(e *dialect.ResponseCreate) {
 		}
 	default:
 		c.open(p)
-		if released := c.release(); !released && !waits && !a.owed {
+		if released := c.release(); !released && !waits && (!a.owed || a.drop) {
 			c.ask()
 		}
 	}
@@ -70,7 +70,7 @@ func (c *core) respond(e *dialect.ResponseCreate) {
 
 // ask has the leg answer to what stands last.
 func (c *core) ask() {
-	c.answers.owed, c.answers.drop = true, false
+	c.answers.owed = true
 	c.do(eLeg{switcher.FloorIn{Respond: true}})
 }
 

@@ -98,6 +98,7 @@ func (c *core) update(e *dialect.SessionUpdate) {
 		c.settle()
 	}
 	if now := *c.session.Instructions; now != before {
+		c.instructed = true
 		c.do(eAppend{chatctx.Op{ID: c.opID(), Kind: chatctx.OpAppend, Item: &chatctx.ConfigUpdate{ID: c.cfg.newID("conf"), Instructions: now}}, updated})
 		return
 	}

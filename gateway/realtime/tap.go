@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/context/project"
 	"sightline/switcher"
 	"sightline/switcher/realtime/dialect"
 )
@@ -233,7 +235,7 @@ func past(o switcher.Output) switcher.Output {
 // startedAs fills in what the client has settled.
 func (k *Call) startedAs(start *switcher.Start) {
 	k.mu.Lock()
-	p := k.core.leg
+	p, instructed := k.core.leg, k.core.instructed
 	k.mu.Unlock()
 	var tools []dialect.Tool
 	_ = json.Unmarshal([]byte(p.tools), &tools) // our own JSON
@@ -247,8 +249,15 @@ func (k *Call) startedAs(start *switcher.Start) {
 	if p.textOnly {
 		start.OutRate = 0
 	}
-	if p.instructions != "" {
+	// The seed says that a call is under way, and may hold a record of it: to the client's model the items are all there is.
+	switch base := k.cfg.Instructions; {
+	case p.instructions != "":
 		start.Seed.Instructions = p.instructions
+	case instructed: // the log has them
+		start.Seed.Instructions = ""
+	default:
+		config, _ := project.ActiveConfig(start.Items(), project.Options{})
+		start.Seed.Instructions = strings.TrimSpace(base + "\n\n" + config.Instructions)
 	}
 	if p.items != nil {
 		start.Items = func() chatctx.Items { return p.items }
