@@ -255,10 +255,11 @@ func (s *Server) debugSessions(w http.ResponseWriter, _ *http.Request) {
 	type tracks struct {
 		sessionDetail
 		Tracks []frames.TrackStats `json:"tracks"`
+		Sound  *soundDetail        `json:"sound,omitempty"`
 	}
 	list := []tracks{}
 	for _, session := range live {
-		t := tracks{sessionDetail: session.detail()}
+		t := tracks{sessionDetail: session.detail(), Sound: session.currentVoice().soundDetail()}
 		for _, src := range session.allSources() {
 			if track, _ := src.current(); track != nil {
 				t.Tracks = append(t.Tracks, track.Stats())

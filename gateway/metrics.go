@@ -26,6 +26,7 @@ type metrics struct {
 	imageAge   prometheus.Histogram
 	imageDelay prometheus.Histogram
 	voice      *voiceMetrics
+	sound      *soundFigures
 
 	mu      sync.Mutex
 	tracks  map[*frames.Track]struct{} // running
@@ -53,7 +54,8 @@ func newMetrics() *metrics {
 	m.imageDelay = histogram("image_delay_seconds", "From a frame's last packet to its image being written to an agent.")
 	m.registry.MustRegister(m.appends, m.appendTime, m.refusals, m.turned, m.images, m.imageBytes, m.superseded, m.imageAge, m.imageDelay,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.voice = newVoiceMetrics(m.registry)
+	m.voice, m.sound = newVoiceMetrics(m.registry), newSoundFigures()
+	m.registry.MustRegister(m.sound)
 	return m
 }
 

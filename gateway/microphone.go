@@ -109,7 +109,9 @@ func (m *microphone) serve(v *voice) {
 		return
 	}
 	m.ingress = ingress
+	v.micBegins(ingress)
 	m.running.Go(func() {
+		defer v.micEnds(ingress)
 		defer ear.close()
 		if err := ingress.Run(m.ctx); err != nil {
 			m.session.logger.Error("the microphone ended", keyError, err)

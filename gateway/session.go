@@ -157,6 +157,9 @@ func (s *Session) run(ctx context.Context) {
 		src.stop()
 	}
 	s.tasks.Wait()
+	if voice != nil {
+		s.shared.metrics.sound.end(voice)
+	}
 	s.log.Close()
 	close(s.done)
 	s.logger.Info("session ended", keyReason, reason, "entries", s.log.Head())

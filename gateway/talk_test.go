@@ -161,3 +161,32 @@ func TestSayAndInterrupt(t *testing.T) {
 		t.Errorf("session %s", body)
 	}
 }
+
+func TestSoundIsCounted(t *testing.T) {
+	g, caller, leg, epoch := talking(t)
+	from := time.Now()
+	leg.sendSound(fmt.Sprintf(`{"type":"audio","epoch":%d,"item_id":"turn-1","rate":16000,"format":"pcm_s16le"}`, epoch), tone(16000, 500*time.Millisecond))
+	leg.sendf(`{"type":"leg.turn_done","epoch":%d,"item_id":"turn-1","status":"completed"}`, epoch)
+	leg.find("played", nil)
+	caller.WaitHeard(testTimeout, "the tone", func() bool { return caller.Loud(from) >= 400*time.Millisecond })
+	check := func(when string) {
+		t.Helper()
+		_, body, _ := g.do("GET", "/metrics", "")
+		for _, want := range []string{"sightline_sound_played_seconds_total 0.5", "sightline_pipeline_switches_total{result=\"committed\"} 1"} {
+			if !strings.Contains(string(body), want) {
+				t.Errorf("%s: no %q in /metrics", when, want)
+			}
+		}
+		for _, some := range []string{"sightline_sound_packets_sent_total ", "sightline_sound_packets_received_total "} {
+			if i := strings.Index(string(body), "\n"+some); i < 0 || string(body)[i+1+len(some)] == '0' {
+				t.Errorf("%s: %s is missing or 0", when, some)
+			}
+		}
+	}
+	caller.Say(16000, speech(t, 200*time.Millisecond))
+	leg.find("audio", nil)
+	check("in the call")
+	caller.Hangup()
+	g.do("DELETE", "/v1/sessions/demo", "")
+	check("after it")
+}

@@ -56,6 +56,8 @@ type voice struct {
 	times    voiceTimes    // the switcher's goroutine only
 
 	mu    sync.Mutex
+	mic   *sound.Ingress    // of the present microphone
+	heard sound.Counts      // of those before
 	rates []int             // that the switcher wants
 	legs  map[string]string // pipeline → agent_id, of remote ones
 }
@@ -90,6 +92,7 @@ func (s *Session) beginVoice() (*voice, *publication, *microphone, error) {
 		return nil, nil, nil, problem.New(problem.Internal, "the session's voice could not be made").WithCause(err)
 	}
 	s.voice, s.used = v, true
+	s.shared.metrics.sound.begin(v)
 	ctx, cancel := context.WithCancel(context.Background()) // ended by the session's end, while its agents are still there
 	v.cancel = cancel
 	s.tasks.Add(3)
@@ -264,7 +267,7 @@ func eventMessage(e switcher.Event) (message any, everybody, missable bool) {
 func switchResult(r switcher.Result) wire.SwitchResult {
 	return wire.SwitchResult{
 		Mode: string(r.Mode), From: r.From, To: r.To, Epoch: r.Epoch, SeededItems: r.SeededItems, DroppedItems: r.DroppedItems,
-		SwitchMS: r.SwitchMS, Noop: r.Noop, Joined: r.Joined,
+		SwitchMS: r.SwitchMS, PrepareMS: r.PrepareMS, CommitMS: r.CommitMS, Noop: r.Noop, Joined: r.Joined,
 	}
 }
 

@@ -102,7 +102,9 @@ type SwitchResult struct {
 	Epoch        uint64   `json:"epoch"`
 	SeededItems  int      `json:"seeded_items"`
 	DroppedItems int      `json:"dropped_items"`
-	SwitchMS     int64    `json:"switch_ms"`
+	SwitchMS     int64    `json:"switch_ms"`  // from the request to the commit
+	PrepareMS    int64    `json:"prepare_ms"` // of it: until the leg was ready
+	CommitMS     int64    `json:"commit_ms"`  // of it: from the boundary on
 	Noop         bool     `json:"noop"`
 	Joined       []string `json:"joined,omitempty"` // op_ids of others that asked for the same
 }
