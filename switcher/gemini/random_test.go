@@ -26,7 +26,7 @@ func TestG4RandomProvidersAndSessions(t *testing.T) {
 		`{"voiceActivity":{"voiceActivityType":"ACTIVITY_START"}}`, `{"voiceActivity":{"voiceActivityType":"ACTIVITY_END"}}`, `{"setupComplete":{}}`, `{"goAway":{"timeLeft":"9.5s"}}`, `{"goAway":{}}`,
 		`{"sessionResumptionUpdate":{"resumable":true}}`, `{"serverContent":7}`, `{}`, `[]`,
 	}
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			history := []faketest.History{faketest.Initial, faketest.AnyTime}[seed%2]

@@ -155,6 +155,9 @@ func TestToolsGoThereAndBack(t *testing.T) {
 		if got := r.turns(); !slices.Equal(got, []string{"completed: One moment.", "completed: Shipped."}) {
 			t.Errorf("%q", got)
 		}
+		if all := strings.Join(r.p.Got(), "\n"); strings.Count(all, `"errorType":"implementation-error","errorMessage":"no such place"`) != 1 || strings.Count(all, `"result":"shipped","responseType":"tool-response"`) != 2 {
+			t.Errorf("%s", all)
+		}
 		if l := r.lines(); !slices.Contains(l, "tool: no such place") || strings.Count(strings.Join(l, "\n"), "tool: shipped") != 2 {
 			t.Errorf("%q", l)
 		}
@@ -314,4 +317,41 @@ func TestSecretsAreNeverShown(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestAnOutputOfOthersFindsItsCall that stands in the conversation; alone it is no use.
+func TestAnOutputOfOthersFindsItsCall(t *testing.T) {
+	start := switcher.Start{Items: func() chatctx.Items {
+		return chatctx.Items{&chatctx.FunctionCall{ID: "h2", CallID: "h2", Name: "lookup_order", Arguments: `{"id":456}`}}
+	}}
+	for _, known := range []bool{true, false} {
+		if !known {
+			start.Items = nil
+		}
+		with(t, setup{start: start}, func(r *rig) {
+			r.floor(false)
+			r.put(switcher.ItemIn{Item: &chatctx.FunctionCallOutput{ID: "x", CallID: "h2", Name: "lookup_order", Output: "delayed"}})
+			r.idle(time.Second)
+			if said := strings.Join(r.lines(), "\n"); strings.Contains(said, `lookup_order was called with {"id":456}`) != known || strings.Contains(said, "delayed") != known {
+				t.Errorf("known %t: %s", known, said)
+			}
+		})
+	}
+}
+
+// TestTwoTurnsNeverBeganAtOnce, whatever the detector says: they would have no order.
+func TestTwoTurnsNeverBeganAtOnce(t *testing.T) {
+	with(t, setup{}, func(r *rig) {
+		r.floor(false)
+		at := time.Now()
+		for range 3 {
+			r.put(switcher.CallerSpeechIn{Started: true, At: at})
+			r.put(switcher.CallerSpeechIn{Final: true, At: at})
+		}
+		r.until("three turns", func() bool { return len(all[switcher.TranscriptOut](r)) == 3 })
+		said := all[switcher.TranscriptOut](r)
+		if !said[0].At.Before(said[1].At) || !said[1].At.Before(said[2].At) {
+			t.Errorf("%+v", said)
+		}
+	})
 }
