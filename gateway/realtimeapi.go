@@ -30,6 +30,11 @@ func (d *dialectSocket) leave(reason string) {
 	d.cancel(&realtime.CloseReason{Code: websocket.CloseGoingAway, Text: reason})
 }
 
+// expire closes the socket, since its token is no longer taken; it does not wait.
+func (d *dialectSocket) expire() {
+	d.cancel(&realtime.CloseReason{Code: websocket.ClosePolicyViolation, Text: "the token has expired"})
+}
+
 // talksWith is what the session talks with.
 func (s *Session) talksWith() PipelineConfig {
 	s.mu.Lock()
@@ -124,9 +129,7 @@ func (s *Server) openCall(w http.ResponseWriter, r *http.Request, model string) 
 		return err
 	}
 	defer session.removeDialect(d)
-	defer s.untilExpiry(r.Context(), func() {
-		cancel(&realtime.CloseReason{Code: websocket.ClosePolicyViolation, Text: "the token has expired"})
-	})()
+	defer s.untilExpiry(r.Context(), d.expire)()
 	defer session.End("its caller has left")
 	conn, err := realtime.Upgrade(w, r)
 	if err != nil { // answered

@@ -30,6 +30,7 @@ func (s *Server) openSideband(w http.ResponseWriter, r *http.Request, id string)
 		return err
 	}
 	defer session.removeDialect(d)
+	defer s.untilExpiry(r.Context(), d.expire)()
 	conn, err := realtime.Upgrade(w, r)
 	if err != nil { // answered
 		return nil

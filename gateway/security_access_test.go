@@ -354,6 +354,44 @@ func TestAgentSocketClosesWhenItsTokenExpires(t *testing.T) {
 	}
 }
 
+// TestRealtimeSocketsTakeTokensAsTheirClientsGiveThem: a browser's OpenAI client gives its key as a subprotocol; the socket ends with it.
+func TestRealtimeSocketsTakeTokensAsTheirClientsGiveThem(t *testing.T) {
+	g := startGuarded(t, nil)
+	g.ask(bearer(t, auth.Agent, "demo"), "POST", "/v1/sessions", "")
+	dial := func(query string, protocols ...string) (*websocket.Conn, int) {
+		t.Helper()
+		d := websocket.Dialer{Subprotocols: protocols, HandshakeTimeout: testTimeout}
+		conn, res, err := d.Dial("ws"+strings.TrimPrefix(g.url, "http")+"/v1/realtime?"+query, nil)
+		if res == nil {
+			t.Fatal(err)
+		}
+		return conn, res.StatusCode
+	}
+	for _, c := range []struct {
+		query, token string
+		want         int
+	}{
+		{"call_id=demo", "a.b.c", 401},
+		{"call_id=demo", bearer(t, auth.Publisher, "demo"), 403},
+		{"call_id=demo", bearer(t, auth.Agent, "other"), 404},
+		{"model=local", bearer(t, auth.Admin, "demo"), 403},              // makes a session of another name
+		{"model=local", bearer(t, auth.Publisher, auth.AnySession), 503}, // no pipelines here; it came that far
+	} {
+		if _, got := dial(c.query, "realtime", openAIKey+c.token); got != c.want {
+			t.Errorf("%s: %d, want %d", c.query, got, c.want)
+		}
+	}
+	soon := tokenFor(t, auth.Claims{Subject: "a", Role: auth.Agent, Session: "demo", Expires: time.Now().Add(2 * time.Second)})
+	conn, status := dial("call_id=demo", "realtime", openAIKey+soon, "openai-beta.realtime-v1")
+	if status != http.StatusSwitchingProtocols || conn.Subprotocol() != "realtime" {
+		t.Fatalf("%d", status)
+	}
+	defer conn.Close()
+	if code := (&socket{t, conn}).expectClose(); code != wire.CloseAuth {
+		t.Errorf("closed with %d", code)
+	}
+}
+
 // TestThePathsThatAreCheckedAreThoseThatAreServed: the doorkeeper and the routes read the same session out of a URL, however it is written.
 func TestThePathsThatAreCheckedAreThoseThatAreServed(t *testing.T) {
 	mux := http.NewServeMux()
