@@ -120,7 +120,7 @@ func TestBadConfigs(t *testing.T) {
 		"no URL":     {gemini.Config{Profile: gemini.Vertex(gemini.Gemini31())}, switcher.Start{}, "invalid"},
 		"scheme":     {gemini.Config{Profile: gemini.Gemini31(), URL: "ftp://x"}, switcher.Start{}, "invalid"},
 		"rate":       {gemini.Config{Profile: gemini.Gemini31()}, switcher.Start{InRate: 24000}, "invalid"},
-		"too long":   {gemini.Config{Profile: gemini.Gemini31()}, switcher.Start{Seed: switcher.Seed{Instructions: strings.Repeat("x", 50<<10)}}, gemini.CodeSeed},
+		"too long":   {gemini.Config{Profile: gemini.Gemini31()}, switcher.Start{Seed: switcher.Seed{Instructions: strings.Repeat("x", 50<<10)}}, switcher.CodeSeed},
 	} {
 		var e *switcher.LegError
 		if err := gemini.New(c.cfg).Run(t.Context(), c.start, switcher.NewInbox(live.InRate, 0), nil); !errors.As(err, &e) || e.Code != c.want {

@@ -53,7 +53,7 @@ func (c *Config) check(start switcher.Start) error {
 	case start.InRate != 0 && start.InRate != live.InRate:
 		return invalid("the leg is given sound of %d Hz, its Capability asks for %d", start.InRate, live.InRate)
 	case p.MaxInstructions > 0 && n > p.MaxInstructions:
-		return &switcher.LegError{Code: CodeSeed, Message: fmt.Sprintf("the instructions have %d bytes, %s takes %d", n, p.Provider, p.MaxInstructions)}
+		return &switcher.LegError{Code: switcher.CodeSeed, Message: fmt.Sprintf("the instructions have %d bytes, %s takes %d", n, p.Provider, p.MaxInstructions)}
 	}
 	return nil
 }
@@ -153,6 +153,3 @@ func (r *run) broken(err error) {
 
 // errHistory: the provider does not take what was said before as turns.
 var errHistory = errors.New("the history is refused")
-
-// CodeSeed is the LegError code of a seed that the provider does not take.
-const CodeSeed = "seed"
