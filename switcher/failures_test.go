@@ -157,8 +157,8 @@ func TestDeathDuringCommit(t *testing.T) {
 	})
 }
 
-// TestLegThatDoesNotRead is given up, and another takes over.
-func TestLegThatDoesNotRead(t *testing.T) {
+// TestG12LegThatDoesNotRead is given up, and another takes over.
+func TestG12LegThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCall(t, chatctx.NewMemStore(), func(c *testCall, cfg *Config) {
 			deaf := c.pipeline("deaf", Cascade, plan{})
@@ -186,8 +186,8 @@ func TestLegThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// TestEmitWaits: a leg that makes sound without end waits for the speaker; a turn without end does not hold up the next for ever.
-func TestEmitWaits(t *testing.T) {
+// TestG12EmitWaits: a leg that makes sound without end waits for the speaker; a turn without end does not hold up the next for ever.
+func TestG12EmitWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := two(t, plan{transcript: func(l *fakeLeg, _ string) bool {
 			for i := range 1000 { // 100 s of it
