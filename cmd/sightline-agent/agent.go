@@ -38,11 +38,13 @@ type agent struct {
 	last    string                 // the last complaint about the connection: said once
 	sources map[string]wire.Source // by name
 	floor   string                 // the leg that has it, "" none: then this agent answers
+	coming  string                 // the leg that is being prepared, "" none
+	moved   chan struct{}          // closed and made anew whenever one of the two changes
 	asked   bool                   // the switch was asked for
 }
 
 func newAgent(o options, out io.Writer, leg rules.Responder) *agent {
-	return &agent{o: o, out: out, leg: leg, questions: make(chan *chatctx.Message, maxWaiting), sources: map[string]wire.Source{}}
+	return &agent{o: o, out: out, leg: leg, questions: make(chan *chatctx.Message, maxWaiting), sources: map[string]wire.Source{}, moved: make(chan struct{})}
 }
 
 func (a *agent) run(ctx context.Context) error {
@@ -77,10 +79,11 @@ func (a *agent) attached(w wire.Welcome) {
 	a.mu.Lock()
 	a.last = ""
 	clear(a.sources)
-	a.floor = ""
+	floor := ""
 	if w.ActiveLeg != nil {
-		a.floor = *w.ActiveLeg
+		floor = *w.ActiveLeg
 	}
+	a.pipelines(floor, "")
 	for _, s := range w.Sources {
 		a.sources[s.Name] = s
 	}
@@ -176,6 +179,9 @@ func (a *agent) entry(e chatctx.Entry) {
 	m, isMessage := e.Item.(*chatctx.Message)
 	if !isMessage {
 		a.say("entry %d %s %s by %s", e.Seq, e.Op, role(e.Item), e.Author)
+		if p, ok := e.Item.(*chatctx.PipelineSwitch); ok && e.Op == chatctx.OpAppend {
+			a.switching(p)
+		}
 		return
 	}
 	a.say("entry %d %s %s: %s", e.Seq, e.Op, m.Role, contentLine(m.Content))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"image"
 	"image/jpeg"
 	"io"
@@ -23,6 +24,7 @@ import (
 	chatctx "sightline/context"
 	"sightline/gateway"
 	"sightline/gateway/rtc"
+	"sightline/switcher"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -73,7 +75,12 @@ func (o *output) waitFor(t *testing.T, pattern string) string {
 // startGateway serves a gateway on this address (port 0 = any free one) until stop.
 func startGateway(t *testing.T, address string) (url string, stop func()) {
 	t.Helper()
-	server, err := gateway.New(gateway.Config{Store: chatctx.NewMemStore(), Media: rtc.Config{AllowLoopback: true, TCPPort: -1}, DrainTimeout: time.Second})
+	return startGatewayWith(t, address, gateway.PipelineConfig{})
+}
+
+func startGatewayWith(t *testing.T, address string, talks gateway.PipelineConfig) (url string, stop func()) {
+	t.Helper()
+	server, err := gateway.New(gateway.Config{Pipelines: talks, Store: chatctx.NewMemStore(), Media: rtc.Config{AllowLoopback: true, TCPPort: -1}, DrainTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,5 +253,56 @@ func TestBrightness(t *testing.T) {
 	}
 	if got := brightness(image.NewGray(image.Rect(0, 0, 0, 0))); got != 0 {
 		t.Errorf("empty: %g", got)
+	}
+}
+
+// echoLeg is a pipeline that answers what is typed by the same words.
+type echoLeg struct{}
+
+func (echoLeg) Run(ctx context.Context, start switcher.Start, in *switcher.Inbox, out switcher.Emit) error {
+	_ = out(ctx, switcher.ReadyOut{})
+	turns := 0
+	say := func(text string) {
+		turns++
+		item := fmt.Sprintf("echo-%d-%d", start.Epoch, turns)
+		_ = out(ctx, switcher.TextOut{Item: item, Delta: "echo: " + text})
+		_ = out(ctx, switcher.TurnDoneOut{Item: item, Status: switcher.TurnCompleted})
+	}
+	for {
+		input, err := in.Next(ctx)
+		if err != nil {
+			return nil
+		}
+		switch m := input.(type) {
+		case switcher.FloorIn:
+			if m.Respond {
+				say("what was said before")
+			}
+		case switcher.ItemIn:
+			if message, ok := m.Item.(*chatctx.Message); ok && m.Respond {
+				say(message.Content.Text())
+			}
+		}
+	}
+}
+
+// A session's first pipeline begins with the first message, after the agent has read that: it is not answered twice.
+func TestAPipelineThatBeginsAnswersAlone(t *testing.T) {
+	url, _ := startGatewayWith(t, "127.0.0.1:0", gateway.PipelineConfig{First: "echo", Builtin: []switcher.Pipeline{{
+		Name: "echo", Kind: switcher.Cascade, New: func() switcher.Leg { return echoLeg{} },
+	}}})
+	answer, err := http.Post(url+"/v1/sessions", "application/json", strings.NewReader(`{"id":"demo"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	out, _ := startAgent(t, "--url", url, "--agent-id", "a1", "--fps", "0")
+	out.waitFor(t, `attached to session demo as a1`)
+	typeText(t, url, "1", "hello")
+	out.waitFor(t, `append assistant: echo: what was said before`)
+	typeText(t, url, "2", "once more")
+	out.waitFor(t, `append assistant: echo: once more`)
+	if n := strings.Count(out.String(), "append assistant"); n != 2 {
+		t.Errorf("%d answers to 2 messages:\n%s", n, out)
 	}
 }

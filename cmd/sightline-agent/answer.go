@@ -22,6 +22,8 @@ const (
 	freshEnough   = 1000 * time.Millisecond // an answer speaks of an image at most this old, if there is one
 	lookTimeout   = 2 * time.Second         // to wait for it
 	answerTimeout = 20 * time.Second        // for the whole answer, a reconnect in between included
+
+	pipelineBegins = 500 * time.Millisecond // from a message to the entry that a pipeline is being prepared, if there is one
 )
 
 func (a *agent) answerLoop(ctx context.Context) {
@@ -40,6 +42,9 @@ func (a *agent) answerLoop(ctx context.Context) {
 func (a *agent) answer(ctx context.Context, question *chatctx.Message) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
+	if !a.answersItself(ctx) {
+		return
+	}
 	reply, err := a.leg.Answer(ctx, rules.Turn{At: time.Now(), Items: upTo(a.client.Chat().Items(), question), Seen: a.look(ctx)})
 	if err != nil || reply == "" {
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"sightline/cmd/internal/agentclient"
+	chatctx "sightline/context"
 	"sightline/gateway/wire"
 	"sightline/switcher"
 	"sightline/switcher/cascade"
@@ -82,9 +83,53 @@ func (a *agent) later(what, opID string, operation any) {
 	})
 }
 
+// pipelines, with mu held: which leg has the floor, and which is being prepared.
+func (a *agent) pipelines(floor, coming string) {
+	a.floor, a.coming = floor, coming
+	close(a.moved)
+	a.moved = make(chan struct{})
+}
+
+// switching follows the switches in the log.
+func (a *agent) switching(p *chatctx.PipelineSwitch) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch p.State {
+	case "started":
+		a.pipelines(a.floor, p.To)
+	case "committed":
+		a.pipelines(p.To, "")
+	default:
+		a.pipelines(a.floor, "")
+	}
+}
+
+// answersItself waits for what a message sets going and tells whether it is this agent that answers: a session's first pipeline, and
+// the one that goes on after a restart, begin when somebody speaks, so that their first entry comes after the message.
+func (a *agent) answersItself(ctx context.Context) bool {
+	patience := time.NewTimer(pipelineBegins)
+	defer patience.Stop()
+	over := false
+	for {
+		a.mu.Lock()
+		floor, coming, moved := a.floor, a.coming, a.moved
+		a.mu.Unlock()
+		if floor != "" || over && coming == "" {
+			return floor == ""
+		}
+		select {
+		case <-moved:
+		case <-patience.C:
+			over = true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 func (a *agent) switched(m wire.PipelineCommitted) {
 	a.mu.Lock()
-	a.floor = m.To
+	a.pipelines(m.To, a.coming)
 	a.mu.Unlock()
 	if m.Noop {
 		a.say("%s has the floor already", m.To)
