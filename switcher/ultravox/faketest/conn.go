@@ -49,6 +49,9 @@ func (c *conn) serve() {
 		c.respond()
 	}
 	for {
+		if d := c.p.script.SlowRead; d > 0 {
+			time.Sleep(d)
+		}
 		kind, data, err := c.ws.ReadMessage()
 		if err != nil {
 			break

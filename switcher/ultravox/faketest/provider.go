@@ -38,6 +38,7 @@ type Script struct {
 	Hears  func(n int) string // what the n-th utterance of the caller is; nil: "words"; "": nothing is transcribed
 
 	LateTranscript bool // what the caller said is transcribed after the answer has begun
+	SlowRead       time.Duration
 	Mute           bool // never says that the call has begun
 	Greets         bool // says something at once
 	NoStates       bool // says nothing of its state after the beginning
