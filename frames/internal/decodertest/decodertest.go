@@ -7,11 +7,13 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sightline/frames/internal/coded"
 	"sightline/frames/internal/yuv"
@@ -48,6 +50,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("truncated frames", s.truncated)
 	t.Run("frame left out", s.leftOut)
 	t.Run("another codec", s.otherCodec)
+	t.Run("mutants", s.mutants)
 	t.Run("hostile streams", s.streams)
 	t.Run("huge dimensions cost nothing", s.huge)
 	t.Run("1,000 decoders leave no memory", s.leak)
@@ -221,6 +224,65 @@ func (s Suite) leftOut(t *testing.T) {
 		}
 	}
 	good(t, d, frames[0], 320, 240)
+}
+
+// mutantRounds is how many damaged streams each decoder gets; the fuzz targets try more.
+const mutantRounds = 200
+
+// Frames with flipped bits, overwritten and cut, end in an error or a picture, in little time; a sound key frame behind them gives its
+// picture, and none after an error does without one.
+func (s Suite) mutants(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	small, sound := Frames(t, s.Small), s.key(t)
+	d := s.decoder(t)
+	var worst time.Duration
+	for range mutantRounds {
+		which, broken := rng.IntN(3), false
+		for i, f := range small[:4] {
+			if i == which {
+				f = mutate(rng, f)
+			}
+			begun := time.Now()
+			p, err := d.Decode(f)
+			worst = max(worst, time.Since(begun))
+			if err == nil && p.Validate() != nil {
+				t.Fatal(p.Validate())
+			}
+			if broken && err == nil && i > which {
+				t.Fatalf("frame %d gave a picture behind an error", i)
+			}
+			broken = broken || err != nil && !errors.Is(err, coded.ErrNoPicture)
+		}
+		good(t, d, sound, 320, 240)
+	}
+	if worst > time.Second {
+		t.Errorf("one frame took %v", worst)
+	}
+}
+
+func mutate(rng *rand.Rand, f []byte) []byte {
+	f = bytes.Clone(f)
+	for range 1 + rng.IntN(8) {
+		at := rng.IntN(len(f))
+		if rng.IntN(2) == 0 {
+			at = rng.IntN(min(len(f), 60)) // headers
+		}
+		switch rng.IntN(4) {
+		case 0:
+			f[at] = byte(rng.Uint32())
+		case 1:
+			f[at] ^= 1 << rng.IntN(8)
+		case 2:
+			for k := at; k < min(len(f), at+rng.IntN(16)); k++ {
+				f[k] = byte(rng.Uint32())
+			}
+		case 3:
+			if rng.IntN(3) == 0 {
+				f = f[:1+at]
+			}
+		}
+	}
+	return f
 }
 
 func (s Suite) otherCodec(t *testing.T) {

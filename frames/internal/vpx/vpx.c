@@ -65,12 +65,14 @@ void slvpx_free(slvpx_decoder *d) {
 int slvpx_decode(slvpx_decoder *d, const uint8_t *data, size_t n, slvpx_picture *out) {
   out->vpx_error = vpx_codec_decode(&d->codec, data, (unsigned)n, NULL, 0);
   if (out->vpx_error) return SLVPX_ERROR;
-  // libvpx gives pictures for truncated frames and for those that refer to them, and only tells when it is asked.
-  int corrupt = 0;
-  out->vpx_error = vpx_codec_control(&d->codec, VP8D_GET_FRAME_CORRUPTED, &corrupt);
-  if (out->vpx_error && !d->vp9) return SLVPX_ERROR; // VP9 has no answer before its first picture
   vpx_codec_iter_t it = NULL;
   vpx_image_t *im = vpx_codec_get_frame(&d->codec, &it);
+  if (!im && d->vp9) return SLVPX_NO_PICTURE; // damage of it was an error above
+  // libvpx gives pictures for truncated frames and for those that refer to them, and only tells when it is asked: VP9 of the picture
+  // it has just given.
+  int corrupt = 0;
+  out->vpx_error = vpx_codec_control(&d->codec, VP8D_GET_FRAME_CORRUPTED, &corrupt);
+  if (out->vpx_error) return SLVPX_ERROR;
   if (corrupt) return SLVPX_CORRUPT;
   if (!im) return SLVPX_NO_PICTURE;
   if (im->fmt != VPX_IMG_FMT_I420) return SLVPX_FORMAT;
