@@ -50,15 +50,26 @@ func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string)
 	p.peer, p.answer = peer, answer
 	p.mu.Unlock()
 	s.use()
+	go p.watch(peer)
+	switch ended, publishes := s.stands(p); {
+	case ended: // its end has not seen the peer
+		p.closeSoon()
+		return nil, endedProblem(s.id)
+	case !publishes: // nor has who took over
+		p.closeSoon()
+		return nil, problem.New(problem.AlreadyPublishing, "somebody else has taken session %s over", s.id)
+	}
 	if v := s.currentVoice(); v != nil {
 		p.giveVoice(v)
 	}
-	go p.watch(peer)
-	if s.hasEnded() { // its end has not seen the peer
-		p.closeSoon()
-		return nil, endedProblem(s.id)
-	}
 	return p, nil
+}
+
+// stands says whether the session has ended, and whether p still is its publisher.
+func (s *Session) stands(p *publication) (ended, publishes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended, s.publisher == p
 }
 
 // claim makes p the publisher and counts it as a task of the session.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,12 +13,14 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
 
 	"sightline/gateway/auth"
+	"sightline/gateway/problem"
 	"sightline/gateway/wire"
 )
 
@@ -243,6 +246,46 @@ func TestRolesAndSessions(t *testing.T) {
 	if got, _, _ := g.ask(tokens["admin"], "DELETE", "/v1/sessions/mine", ""); got != 200 {
 		t.Errorf("DELETE of one's own: %d", got)
 	}
+}
+
+// TestTakingOverLeavesOnePeer: whoever is replaced, also while its offer is still being answered, is closed.
+func TestTakingOverLeavesOnePeer(t *testing.T) {
+	g := startGateway(t, nil)
+	api := loopbackAPI(t)
+	offers := make([]string, 6)
+	for i := range offers {
+		offers[i] = offerOf(t, api)
+	}
+	if _, err := g.Publish(t.Context(), "demo", offers[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Publish(t.Context(), "demo", offers[0]); err == nil {
+		t.Fatal("replaced without a token")
+	}
+	may := context.WithValue(t.Context(), claimsKey{}, auth.Claims{Subject: "a", Session: "demo", Role: auth.Publisher, Takeover: true})
+	var publishing sync.WaitGroup
+	var taken atomic.Int32
+	for _, offer := range offers {
+		publishing.Go(func() {
+			_, err := g.Publish(may, "demo", offer)
+			switch {
+			case err == nil:
+				taken.Add(1)
+			case problem.From(err).Code != problem.AlreadyPublishing:
+				t.Error(err)
+			}
+		})
+	}
+	publishing.Wait()
+	if taken.Load() == 0 {
+		t.Error("nobody took over")
+	}
+	eventually(t, func() string {
+		if n := g.engine.Stats().Peers; n != 1 {
+			return fmt.Sprintf("%d peers", n)
+		}
+		return ""
+	})
 }
 
 func TestListsHoldWhatTheTokenCovers(t *testing.T) {
