@@ -18,6 +18,7 @@ type item struct {
 	sound  time.Duration // … how much of it was sent
 	pieces []piece       // … which words end where in it
 	logged bool          // the log has it
+	client bool          // the client has put it in
 }
 
 // piece says which words of a message end where in its sound.
@@ -38,7 +39,10 @@ type conversation struct {
 }
 
 // own: the client has put the item in.
-func (v *conversation) own(id string) bool { return v.ours[id] || v.byID[id] != nil }
+func (v *conversation) own(id string) bool {
+	it := v.byID[id]
+	return v.ours[id] || it != nil && it.client
+}
 
 // previous is the id of the item before one, nil for the first.
 func (v *conversation) previous(id string) *string {
@@ -94,6 +98,7 @@ func (c *core) create(e *dialect.ItemCreate) {
 		c.refuse(e.EventID, f)
 		return
 	}
+	it.client = true
 	after := e.PreviousItemID
 	if after == "root" {
 		after = ""
