@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ type finder struct {
 	re    *regexp.Regexp // Go's matcher takes time in proportion to the text, whatever the text
 	group int            // the part that is taken out
 	hint  string         // one of these bytes is in every match, "" = none
+	words []string       // one of these is in every match, in lower case; nil = none. Looking for them takes a tenth of the matcher's time
 	is    func(s string, start, end int) bool
 }
 
@@ -24,6 +26,9 @@ const digits = "0123456789"
 // secretKey are names whose value is nobody's business.
 const secretKey = `(?:api[_-]?key|access[_-]?key|secret|(?:access|refresh|auth|id|bearer)[_-]?token|token|passw(?:or)?d|passphrase|pwd|authorization|client[_-]?secret|private[_-]?key)`
 
+// keyWords begin the keys of well-known services.
+var keyWords = []string{"sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp_", "gho_", "ghu_", "ghr_", "ghs_", "github_pat_", "glpat-", "xox", "akia", "asia", "aiza", "hf_", "npm_", "ya29."}
+
 // scheme stands before the secret of an Authorization header.
 var scheme = regexp.MustCompile(`(?i)^(?:bearer|basic|token)$`)
 
@@ -31,10 +36,10 @@ var scheme = regexp.MustCompile(`(?i)^(?:bearer|basic|token)$`)
 func finders(names string) []finder {
 	list := []finder{
 		{kind: "secret", re: regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`), hint: "-"},
-		{kind: "secret", re: regexp.MustCompile(`\b(?:sk|pk|rk)[-_](?:ant-|proj-|live_|test_)?[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}|\bxox[abeprs]-[A-Za-z0-9-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{35}|\bhf_[A-Za-z0-9]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bya29\.[A-Za-z0-9_-]{20,}`)},
+		{kind: "secret", re: regexp.MustCompile(`\b(?:sk|pk|rk)[-_](?:ant-|proj-|live_|test_)?[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}|\bxox[abeprs]-[A-Za-z0-9-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{35}|\bhf_[A-Za-z0-9]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bya29\.[A-Za-z0-9_-]{20,}`), words: keyWords},
 		{kind: "secret", re: regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*`), hint: "."},
-		{kind: "secret", re: regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{12,})`), group: 1},
-		{kind: "secret", re: regexp.MustCompile(`(?i)\b` + secretKey + `["']?\s*(?:[:=]|\bis\b)\s*["']?([^\s"',;\[\]{}]{4,})`), group: 1,
+		{kind: "secret", re: regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{12,})`), group: 1, words: []string{"bearer", "basic"}},
+		{kind: "secret", re: regexp.MustCompile(`(?i)\b` + secretKey + `["']?\s*(?:[:=]|\bis\b)\s*["']?([^\s"',;\[\]{}]{4,})`), group: 1, words: []string{"key", "secret", "token", "pass", "pwd", "authorization"},
 			is: func(s string, start, end int) bool { return !scheme.MatchString(s[start:end]) }},
 		{kind: "secret", re: regexp.MustCompile(`://[^\s/:@]*:([^\s/@]+)@`), group: 1, hint: "@"},
 		{kind: "email", re: regexp.MustCompile(`[\pL\pN._%+'-]+@[\pL\pN](?:[\pL\pN-]*[\pL\pN])?(?:\.[\pL\pN](?:[\pL\pN-]*[\pL\pN])?)*\.\pL{2,}`), hint: "@"},
@@ -54,6 +59,18 @@ func finders(names string) []finder {
 		list = append(list, finder{kind: "name", re: regexp.MustCompile(`(?i)(?:` + strings.Join(quoted, "|") + `)`), is: wholeWord})
 	}
 	return list
+}
+
+// mayFind is false when s has nothing of what every match has.
+func (f finder) mayFind(s string) bool {
+	if f.hint != "" && !strings.ContainsAny(s, f.hint) {
+		return false
+	}
+	if f.words == nil {
+		return true
+	}
+	lower := strings.ToLower(s)
+	return slices.ContainsFunc(f.words, func(w string) bool { return strings.Contains(lower, w) })
 }
 
 // wholeWord: no letter or digit touches it, of whatever script.

@@ -97,7 +97,7 @@ func (r *redactor) plain(s string) string {
 }
 
 func (r *redactor) find(f finder, s string) string {
-	if f.hint != "" && !strings.ContainsAny(s, f.hint) {
+	if !f.mayFind(s) {
 		return s
 	}
 	found := f.re.FindAllStringSubmatchIndex(s, -1)
