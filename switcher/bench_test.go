@@ -71,8 +71,13 @@ func report(b *testing.B, took []time.Duration) {
 
 // BenchmarkSwitch is a whole switch to a leg that is ready at once, in a conversation of 500 items: seed, two appends, a flush, the
 // hand-over.
-func BenchmarkSwitch(b *testing.B) {
-	sw, _, end := benchCall(b, 500)
+func BenchmarkSwitch(b *testing.B) { benchSwitch(b, 500) }
+
+// BenchmarkSwitchLong is BenchmarkSwitch in a very long conversation.
+func BenchmarkSwitchLong(b *testing.B) { benchSwitch(b, 30_000) }
+
+func benchSwitch(b *testing.B, items int) {
+	sw, _, end := benchCall(b, items)
 	defer end()
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {

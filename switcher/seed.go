@@ -10,10 +10,10 @@ import (
 // seeding is what a leg was given before it began.
 type seeding struct {
 	Seed
-	seq             uint64                  // of the newest entry in it
-	calls           map[string]bool         // call ids that it has
-	had             map[string]chatctx.Item // the items that it was made of, by id; what it brought along too
-	stale           int                     // of them, changed since
+	seq             uint64          // of the newest entry in it
+	calls           map[string]bool // call ids that it has
+	base, plus      chatctx.Items   // what it was made of: the conversation, and what it brought along
+	stale           int             // of them, changed since
 	seeded, dropped int
 }
 
@@ -22,13 +22,8 @@ const midCall = "You are joining a call that is already under way; to the caller
 
 // makeSeed makes what a pipeline is to be told of the conversation, in the best form that it takes.
 func makeSeed(snap chatctx.Snapshot, plus chatctx.Items, p Pipeline, o project.SeedOptions, switchTool string) seeding {
-	s := seeding{seq: snap.Seq, calls: map[string]bool{}, had: make(map[string]chatctx.Item, len(snap.Items)+len(plus))}
+	s := seeding{seq: snap.Seq, calls: map[string]bool{}, base: snap.Items, plus: plus}
 	items, running := relevant(append(snap.Items[:len(snap.Items):len(snap.Items)], plus...), switchTool)
-	for _, l := range []chatctx.Items{snap.Items, plus} {
-		for _, it := range l {
-			s.had[it.ItemID()] = it
-		}
-	}
 	for _, it := range items {
 		if f, ok := it.(*chatctx.FunctionCall); ok {
 			s.calls[f.CallID] = true
@@ -95,7 +90,7 @@ func relevant(items chatctx.Items, switchTool string) (out chatctx.Items, runnin
 			}
 			running[it.CallID] = true
 		case *chatctx.FunctionCallOutput:
-			if hidden[it.CallID] {
+			if hidden[it.CallID] || switchTool != "" && it.Name == switchTool {
 				continue
 			}
 			delete(running, it.CallID)
@@ -107,8 +102,8 @@ func relevant(items chatctx.Items, switchTool string) (out chatctx.Items, runnin
 
 // unanswered reports whether the caller waits for an answer to what stands last.
 func unanswered(items chatctx.Items, switchTool string) bool {
-	items, running := relevant(items, switchTool)
-	for i := len(items) - 1; i >= 0; i-- {
+	answered := map[string]bool{}
+	for i := len(items) - 1; i >= 0; i-- { // the newest decide: the rest is not looked at
 		switch it := items[i].(type) {
 		case *chatctx.Message:
 			switch {
@@ -120,11 +115,13 @@ func unanswered(items chatctx.Items, switchTool string) bool {
 		case *chatctx.AgentHandoff:
 			return true
 		case *chatctx.FunctionCall:
-			if running[it.CallID] {
+			if !answered[it.CallID] && (switchTool == "" || it.Name != switchTool) {
 				return false // its result will come
 			}
 		case *chatctx.FunctionCallOutput:
-			return true
+			if answered[it.CallID] = true; switchTool == "" || it.Name != switchTool {
+				return true
+			}
 		}
 	}
 	return false
@@ -133,13 +130,24 @@ func unanswered(items chatctx.Items, switchTool string) bool {
 // missed are the inputs that tell a leg what has come into the log since its seed, up to the commit. Words of the caller that
 // became more since then are told again.
 func (s *seeding) missed(chat *chatctx.ChatContext, switchTool string) (in []Input, n int) {
-	items, _ := relevant(chat.Items(), switchTool)
+	all := chat.Items()
+	same := 0 // items from the first on that are as they were: of a long conversation nearly all
+	for same < min(len(all), len(s.base)) && all[same] == s.base[same] {
+		same++
+	}
+	hadItem := make(map[string]chatctx.Item, len(s.base)-same+len(s.plus))
+	for _, l := range []chatctx.Items{s.base[same:], s.plus} {
+		for _, it := range l {
+			hadItem[it.ItemID()] = it
+		}
+	}
+	items, _ := relevant(all[same:], switchTool)
 	for _, it := range items {
 		m, isMessage := it.(*chatctx.Message)
 		if isMessage && len(m.Content) == 0 {
 			continue // a place that waits for its words
 		}
-		if was, had := s.had[it.ItemID()]; had {
+		if was, had := hadItem[it.ItemID()]; had {
 			w, _ := was.(*chatctx.Message)
 			if was == it || !isMessage || w == nil || w.Content.Text() == m.Content.Text() {
 				continue
