@@ -101,12 +101,6 @@ func (s *Session) endIfUnused() {
 	}
 }
 
-func (s *Session) hasEnded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
-}
-
 func (s *Session) endLocked(reason string) {
 	if s.ended {
 		return
