@@ -6,29 +6,37 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"sightline/gateway/sound/internal/vadc"
 )
 
 //go:embed silero/silero_vad_16k_op15.onnx
 var weights []byte
 
 // Model is the weights of the detector, for any number of detectors at a time. It does not change.
-type Model struct {
-	spectrum *spectrum
-	convs    [4]conv
-	lstm     lstm
-	last     []float32
-	lastBias float32
-}
+type Model struct{ net *vadc.Net }
 
 // Load reads the weights that come with the program. Once for a process is enough.
 func Load() (*Model, error) { return build(weights) }
 
 func build(file []byte) (*Model, error) {
+	w, err := read(file)
+	if err != nil {
+		return nil, err
+	}
+	net, err := vadc.New(w)
+	if err != nil {
+		return nil, fmt.Errorf("vad: %w", err)
+	}
+	return &Model{net: net}, nil
+}
+
+// read finds the weights in a file.
+func read(file []byte) (w vadc.Weights, failed error) {
 	found := tensors{}
 	if err := found.read(file, modelMessage); err != nil {
-		return nil, fmt.Errorf("vad: the file of weights: %w", err)
+		return w, fmt.Errorf("vad: the file of weights: %w", err)
 	}
-	var failed error
 	tensor := func(name string, count int) []float32 {
 		raw := found["model."+name]
 		if len(raw) != 4*count {
@@ -42,38 +50,17 @@ func build(file []byte) (*Model, error) {
 		return values
 	}
 
-	m := &Model{spectrum: newSpectrum()}
-	for i, c := range [4]conv{{in: bins, out: 128, stride: 1}, {in: 128, out: 64, stride: 2}, {in: 64, out: 64, stride: 2}, {in: 64, out: 128, stride: 1}} {
-		name := fmt.Sprintf("encoder.%d.reparam_conv", i)
-		c.weight = tapsFirst(tensor(name+".weight", c.out*c.in*taps), c.in)
-		c.bias = tensor(name+".bias", c.out)
-		m.convs[i] = c
+	w.Convs = vadc.Shapes()
+	for i := range w.Convs {
+		c, name := &w.Convs[i], fmt.Sprintf("encoder.%d.reparam_conv", i)
+		c.Weight, c.Bias = tensor(name+".weight", c.Out*c.In*vadc.Taps), tensor(name+".bias", c.Out)
 	}
-	input, hidden := tensor("decoder.rnn.weight_ih", 4*units*units), tensor("decoder.rnn.weight_hh", 4*units*units)
-	for row := range 4 * units {
-		m.lstm.weight = append(m.lstm.weight, input[row*units:][:units]...)
-		m.lstm.weight = append(m.lstm.weight, hidden[row*units:][:units]...)
-	}
-	m.lstm.bias = tensor("decoder.rnn.bias_ih", 4*units)
-	for i, b := range tensor("decoder.rnn.bias_hh", 4*units) {
-		m.lstm.bias[i] += b
-	}
-	m.last = tensor("decoder.decoder.2.weight", units)
-	m.lastBias = tensor("decoder.decoder.2.bias", 1)[0]
-	return m, failed
-}
-
-// tapsFirst turns [out][in][tap] into [out][tap][in].
-func tapsFirst(w []float32, in int) []float32 {
-	turned := make([]float32, len(w))
-	for o := range len(w) / (taps * in) {
-		for i := range in {
-			for tap := range taps {
-				turned[(o*taps+tap)*in+i] = w[(o*in+i)*taps+tap]
-			}
-		}
-	}
-	return turned
+	const units = vadc.Units
+	w.Input, w.Hidden = tensor("decoder.rnn.weight_ih", 4*units*units), tensor("decoder.rnn.weight_hh", 4*units*units)
+	w.InputBias, w.HiddenBias = tensor("decoder.rnn.bias_ih", 4*units), tensor("decoder.rnn.bias_hh", 4*units)
+	w.Last = tensor("decoder.decoder.2.weight", units)
+	w.LastBias = tensor("decoder.decoder.2.bias", 1)[0]
+	return w, failed
 }
 
 // tensors are the initializers of an ONNX file (a protobuf message) by name: their numbers, little endian.

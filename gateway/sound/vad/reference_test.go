@@ -3,6 +3,8 @@ package vad
 import (
 	"math"
 	"math/bits"
+	"math/rand/v2"
+	"testing"
 )
 
 // The net (Silero VAD v6, 16 kHz): magnitude spectra of four windows, four convolutions along time, one LSTM cell, one
@@ -42,34 +44,14 @@ func (c *conv) run(x []float32, y []float32) int {
 	return n
 }
 
-// rows sets y to the products of x with the rows of a matrix, whose starts are stride apart. Four rows go together: each
-// number of x is read once for them, and their sums do not wait for each other. len(y) is a multiple of four.
+// rows sets y to the products of x with the rows of a matrix, whose starts are stride apart.
 func rows(y, matrix []float32, stride int, x []float32) {
-	for r := 0; r+4 <= len(y); r += 4 {
-		w0 := matrix[r*stride:][:len(x)]
-		w1 := matrix[(r+1)*stride:][:len(x)]
-		w2 := matrix[(r+2)*stride:][:len(x)]
-		w3 := matrix[(r+3)*stride:][:len(x)]
-		var a0, a1, a2, a3, b0, b1, b2, b3 float32
-		i := 0
-		for ; i+1 < len(x); i += 2 {
-			u, v := x[i], x[i+1]
-			a0 += w0[i] * u
-			a1 += w1[i] * u
-			a2 += w2[i] * u
-			a3 += w3[i] * u
-			b0 += w0[i+1] * v
-			b1 += w1[i+1] * v
-			b2 += w2[i+1] * v
-			b3 += w3[i+1] * v
+	for r := range y {
+		var sum float64
+		for i, w := range matrix[r*stride:][:len(x)] {
+			sum += float64(w) * float64(x[i])
 		}
-		if i < len(x) {
-			a0 += w0[i] * x[i]
-			a1 += w1[i] * x[i]
-			a2 += w2[i] * x[i]
-			a3 += w3[i] * x[i]
-		}
-		y[r], y[r+1], y[r+2], y[r+3] = a0+b0, a1+b1, a2+b2, a3+b3
+		y[r] = float32(sum)
 	}
 }
 
@@ -142,5 +124,97 @@ func (s *spectrum) magnitudes(a, b []float32, ya, yb []float32, re, im *[fftSize
 		br, bi := (im[k]+im[m])/2, (re[m]-re[k])/2
 		ya[k] = float32(math.Sqrt(float64(ar*ar + ai*ai)))
 		yb[k] = float32(math.Sqrt(float64(br*br + bi*bi)))
+	}
+}
+
+// reference is the net in plain Go, for one stream: what package vadc computes is measured against it.
+type reference struct {
+	spectrum *spectrum
+	convs    [4]conv
+	lstm     lstm
+	last     []float32
+	lastBias float32
+
+	input        [context + frameLen + mirrored]float32
+	hidden, cell [units]float32
+}
+
+func newReference(tb testing.TB) *reference {
+	tb.Helper()
+	w, err := read(weights)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := &reference{spectrum: newSpectrum(), last: w.Last, lastBias: w.LastBias}
+	for i, c := range w.Convs {
+		r.convs[i] = conv{in: c.In, out: c.Out, stride: []int{1, 2, 2, 1}[i], weight: tapsFirst(c.Weight, c.In), bias: c.Bias}
+	}
+	for row := range 4 * units {
+		r.lstm.weight = append(append(r.lstm.weight, w.Input[row*units:][:units]...), w.Hidden[row*units:][:units]...)
+		r.lstm.bias = append(r.lstm.bias, w.InputBias[row]+w.HiddenBias[row])
+	}
+	return r
+}
+
+// tapsFirst turns [out][in][tap] into [out][tap][in].
+func tapsFirst(w []float32, in int) []float32 {
+	turned := make([]float32, len(w))
+	for o := range len(w) / (taps * in) {
+		for i := range in {
+			for tap := range taps {
+				turned[(o*taps+tap)*in+i] = w[(o*in+i)*taps+tap]
+			}
+		}
+	}
+	return turned
+}
+
+func (r *reference) judge(pcm *[FrameSamples]int16) float32 {
+	const end = context + frameLen
+	copy(r.input[:context], r.input[frameLen:end])
+	for i, v := range pcm {
+		r.input[context+i] = float32(v) / 32768
+	}
+	for i := range mirrored {
+		r.input[end+i] = r.input[end-2-i]
+	}
+	var re, im [fftSize]float32
+	a, b := make([]float32, steps*units+steps*bins), make([]float32, steps*units)
+	for t := 0; t < steps; t += 2 {
+		r.spectrum.magnitudes(r.input[t*hop:], r.input[(t+1)*hop:], a[t*bins:], a[(t+1)*bins:], &re, &im)
+	}
+	n := r.convs[0].run(a[:steps*bins], b)
+	n = r.convs[1].run(b[:n*128], a)
+	n = r.convs[2].run(a[:n*64], b)
+	r.convs[3].run(b[:n*64], a)
+	r.lstm.run(a[:units], r.hidden[:], r.cell[:], make([]float32, 2*units), make([]float32, 4*units))
+	sum := r.lastBias
+	for i, h := range r.hidden {
+		sum += r.last[i] * max(h, 0)
+	}
+	return logistic(sum)
+}
+
+// The C net says what the plain one says: on speech, and on noise that grows from nothing to the loudest there is.
+func TestJudgesAsPlainGoDoes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := make([][FrameSamples]int16, 100)
+	for i := range noise {
+		loud := math.Pow(2, float64(i)/6)
+		for k := range noise[i] {
+			noise[i][k] = int16(max(min(random.NormFloat64()*loud, math.MaxInt16), math.MinInt16))
+		}
+	}
+	for name, frames := range map[string][][FrameSamples]int16{"speech": speech(t)[:150], "noise": noise} {
+		d, r, most := load(t).Detector(), newReference(t), 0.0
+		for i := range frames {
+			got, want := d.Judge(&frames[i]), r.judge(&frames[i])
+			if off := math.Abs(float64(got - want)); off > 1e-5 {
+				t.Fatalf("%s, frame %d: %v, plain Go says %v", name, i, got, want)
+			} else {
+				most = max(most, off)
+			}
+		}
+		t.Logf("%s: off by %.1e at most", name, most)
 	}
 }
