@@ -247,6 +247,9 @@ func (s *Session) allAgents() []*agent {
 	return slices.Collect(maps.Values(s.agents))
 }
 
+// reservedAuthors are authors of entries that are no agents.
+var reservedAuthors = []string{"caller", "system", authorHTTP}
+
 // readHello waits for the first message, which must be a hello.
 func readHello(conn *websocket.Conn, cfg Config) (wire.Hello, error) {
 	var hello wire.Hello
@@ -264,6 +267,9 @@ func readHello(conn *websocket.Conn, cfg Config) (wire.Hello, error) {
 	}
 	if err := decode(data, &hello); err != nil {
 		return hello, err
+	}
+	if slices.Contains(reservedAuthors, hello.AgentID) {
+		return hello, problem.New(problem.InvalidArgument, "agent_id %q is what the gateway calls somebody else: choose another", hello.AgentID).WithField("agent_id")
 	}
 	if !chatctx.ValidID(hello.AgentID) {
 		return hello, problem.New(problem.InvalidArgument, "agent_id %q: allowed are 1 to 64 of A-Z, a-z, 0-9, _ and -", hello.AgentID).WithField("agent_id")

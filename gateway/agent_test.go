@@ -39,6 +39,8 @@ func TestHelloAndItsRefusals(t *testing.T) {
 		"other type":      {`{"type":"context.append","op_id":"1"}`, "", 4000},
 		"no agent id":     {`{"type":"hello"}`, "agent_id", 4000},
 		"bad agent id":    {`{"type":"hello","agent_id":"a b"}`, "agent_id", 4000},
+		"the caller's":    {`{"type":"hello","agent_id":"caller"}`, "agent_id", 4000},
+		"the gateway's":   {`{"type":"hello","agent_id":"system"}`, "agent_id", 4000},
 		"fps 0":           {`{"type":"hello","agent_id":"a","want":{"images":[{"source":"*","fps":0}]}}`, "want.images.fps", 4000},
 		"fps huge":        {`{"type":"hello","agent_id":"a","want":{"images":[{"source":"*","fps":1e9}]}}`, "want.images.fps", 4000},
 		"width 5000":      {`{"type":"hello","agent_id":"a","want":{"images":[{"source":"*","fps":1,"width":5000}]}}`, "want.images.width", 4000},
