@@ -138,6 +138,7 @@ func transportSink(out io.Writer) *sink {
 	var held chatctx.Items
 	var losses []project.Loss
 	flush := func() error {
+		losses = append(losses, project.TransportLosses(held)...)
 		for _, m := range chatctx.ToContextMessages(held) {
 			if err := l.add(m); err != nil {
 				return err
@@ -147,19 +148,14 @@ func transportSink(out io.Writer) *sink {
 		return nil
 	}
 	put := func(item chatctx.Item) error {
-		switch it := item.(type) {
-		case *chatctx.FunctionCall:
-			held = append(held, item)
-			return nil
-		case *chatctx.Message, *chatctx.FunctionCallOutput:
-		case *chatctx.Summary:
-			losses = append(losses, project.Loss{Kind: string(it.Kind()), ItemID: it.ID, Detail: "the transport format has no place for it: the assistant says it"})
-		default:
-			losses = append(losses, project.Loss{Kind: string(it.Kind()), ItemID: it.ItemID(), Detail: "the transport format has no place for it"})
+		switch item.(type) {
+		case *chatctx.Message, *chatctx.FunctionCallOutput, *chatctx.Summary:
+			if err := flush(); err != nil {
+				return err
+			}
 		}
-		err := flush()
 		held = append(held, item)
-		return err
+		return nil
 	}
 	return &sink{put, func() ([]project.Loss, error) {
 		if err := flush(); err != nil {
