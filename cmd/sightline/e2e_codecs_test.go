@@ -317,14 +317,14 @@ func TestE2EForeignPacketizers(t *testing.T) {
 	film := shoot(t, "H264", offeredAsBaseline, "-c:v libx264 -profile:v baseline -preset veryfast -tune zerolatency -b:v 1500k")
 	folder := t.TempDir()
 	h264, vp9 := filepath.Join(folder, "film.h264"), filepath.Join(folder, "film.ivf")
-	if err := os.WriteFile(h264, bytes.Join(film.frames, nil), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	ffmpeg(t, append(append([]string{"-i", faceClip, "-frames:v", fmt.Sprint(filmFrames), "-g", "15"}, strings.Fields(filmedWithVP9)...), vp9)...)
 	vp9Luma := lumaOf(t, vp9)
-	for i, clip := range []string{h264, vp9} { // the film twenty times, with times that both programs take
-		ffmpeg(t, "-stream_loop", "19", "-r", "30", "-i", clip, "-c", "copy", filepath.Join(folder, []string{"h264.mkv", "vp9.mkv"}[i]))
+	// Each film twenty times over, with times that both programs pace by. ffmpeg's -stream_loop does not rewind a raw stream.
+	if err := os.WriteFile(h264, bytes.Repeat(bytes.Join(film.frames, nil), 20), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	ffmpeg(t, "-framerate", "30", "-i", h264, "-c", "copy", "-bsf:v", "setts=pts=N*1000/30:dts=N*1000/30:time_base=1/1000", filepath.Join(folder, "h264.mkv"))
+	ffmpeg(t, "-stream_loop", "19", "-i", vp9, "-c", "copy", filepath.Join(folder, "vp9.mkv"))
 	ffmpegRTP := func(name string) []string {
 		return []string{"ffmpeg", "-nostdin", "-v", "error", "-re", "-i", filepath.Join(folder, name), "-c", "copy", "-strict", "experimental", "-f", "rtp", "rtp://127.0.0.1:PORT?pkt_size=1200"}
 	}
