@@ -75,7 +75,7 @@ func TestReportToolAgainAfterSwitch(t *testing.T) {
 		wait    time.Duration // between the caller's words and the switch
 		isError bool
 		runs    int
-	}{"answered": {time.Second, false, 1}, "running": {0, false, 1}, "failed": {time.Second, true, 2}} {
+	}{"answered": {time.Second, false, 1}, "running": {10 * time.Millisecond, false, 1}, "failed": {time.Second, true, 2}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				runs := 0
