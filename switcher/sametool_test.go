@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,10 +79,10 @@ func TestReportToolAgainAfterSwitch(t *testing.T) {
 	}{"answered": {time.Second, false, 1}, "running": {10 * time.Millisecond, false, 1}, "failed": {time.Second, true, 2}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				runs := 0
+				var runs atomic.Int64
 				c := two(t, asks(ToolCallOut{Name: "lookup", Arguments: `{}`}), plan{}, func(cfg *Config) {
 					cfg.RunTool = func(ctx context.Context, call ToolCallOut) (string, bool) {
-						runs++
+						runs.Add(1)
 						_ = pause(ctx, 500*time.Millisecond)
 						return "shipped", x.isError
 					}
@@ -91,8 +92,8 @@ func TestReportToolAgainAfterSwitch(t *testing.T) {
 				c.switchTo(SwitchRequest{Target: "rt", At: AtNow})
 				c.leg("rt").gives(t.Context(), ToolCallOut{CallID: "mine", Name: "lookup", Arguments: `{}`})
 				time.Sleep(2 * time.Second)
-				if runs != x.runs {
-					t.Errorf("the tool ran %d times, want %d", runs, x.runs)
+				if n := int(runs.Load()); n != x.runs {
+					t.Errorf("the tool ran %d times, want %d", n, x.runs)
 				}
 				if got := c.talk(); !slices.Contains(got, "output u1-0 shipped") || !slices.Contains(got, "output mine shipped") {
 					t.Errorf("the conversation is %q", got)
