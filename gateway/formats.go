@@ -47,7 +47,7 @@ func formatItems(ctx context.Context, log *chatctx.Log, items chatctx.Items, q u
 		}
 		a.Context = items
 		if a.Format == "transport" {
-			a.Context = chatctx.ToContextMessages(items)
+			a.Context, a.Losses = chatctx.ToContextMessages(items), project.TransportLosses(items)
 		}
 	case "text":
 		a.Context, a.Losses = project.Text(items, o)

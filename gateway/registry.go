@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -134,7 +135,7 @@ func (r *registry) open(ctx context.Context, id string, old *restingSession) (*S
 	record := chatctx.SessionRecord{ID: id, Key: key, CreatedAt: created}
 	if err := r.cfg.Directory.PutSession(ctx, record); err != nil {
 		log.Close()
-		return nil, problem.New(problem.EngineUnavailable, "the store did not take the new session: try again").WithCause(err)
+		return nil, problem.New(problem.EngineUnavailable, "the store did not take the new session (%s): try again", storeReason(err)).WithCause(err)
 	}
 	s := newSession(id, key, r.cfg, r.shared, log, created)
 	r.mu.Lock()
@@ -153,6 +154,14 @@ func (r *registry) beginLocked(s *Session) {
 		r.retire(s)
 	})
 	s.logger.Info("session begins", "entries", s.log.Head())
+}
+
+// storeReason is what a store says of itself, where it says something for people.
+func storeReason(err error) string {
+	if e, ok := errors.AsType[*chatctx.Error](err); ok && e.Detail != "" {
+		return e.Detail
+	}
+	return "it did not answer"
 }
 
 // retire lays a session that has ended to rest. One that was never used (its offer was refused) puts back what was there before

@@ -190,9 +190,9 @@ func TestE2EARuntimeIsKilledAndComesBack(t *testing.T) {
 	first.kill(syscall.SIGKILL)
 	s.untilLeg("demo", "runtime", false)
 	deadline := time.Now().Add(20 * time.Second)
-	for { // the other kind takes over by itself
+	for { // a built-in one takes over by itself
 		_, _, body := s.call("GET", "/v1/sessions/demo", "", "")
-		if bytes.Contains(body, []byte(`"active_leg":"local"`)) {
+		if bytes.Contains(body, []byte(`"active_leg":"local`)) {
 			break
 		}
 		if time.Now().After(deadline) {

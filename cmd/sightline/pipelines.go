@@ -148,7 +148,7 @@ func (s *pipelineSettings) pipelines(log *slog.Logger) (*talk, error) {
 	t := &talk{PipelineConfig: gateway.PipelineConfig{
 		Instructions: s.instructions, SwitchTool: s.switchTool,
 		BargeIn:  switcher.BargeIn{Off: s.bargeIn == "off", MinWords: s.bargeInWords},
-		Failover: switcher.Failover{Phrase: "One moment, please."},
+		Failover: switcher.Failover{Phrase: "One moment, please.", Apology: "Sorry, I cannot answer that at the moment. Please try again."},
 	}}
 	t.Turns.EndOfTurn = s.endOfTurn
 	t.Window.KeepRecentTurns = &s.keepTurns

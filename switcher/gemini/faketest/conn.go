@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,11 +25,10 @@ type conn struct {
 	once sync.Once
 	wg   sync.WaitGroup
 
-	mu     sync.Mutex
-	number int
-	setup  *live.Setup
-	waits  bool // for the announced history
-	said   []project.GeminiContent
+	mu    sync.Mutex
+	setup *live.Setup
+	waits bool // for the announced history
+	said  []project.GeminiContent
 
 	written int // samples in all
 	frame   time.Time
@@ -309,13 +307,6 @@ func (c *conn) conversation() []project.GeminiContent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]project.GeminiContent(nil), c.said...)
-}
-
-func (c *conn) id(kind string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.number++
-	return kind + "-" + strconv.Itoa(c.number)
 }
 
 // checkFrame holds a video frame against the rules.
