@@ -28,7 +28,7 @@ var ErrEgressOver = errors.New("the session's sound is over")
 type EgressConfig struct {
 	Queue        time.Duration // of sound that may wait, 1 s to 10 min; 0: DefaultQueue
 	Bitrate      int           // bits/s, 6000 to 128000; 0: DefaultBitrate
-	ExpectedLoss int           // percent of packets that in-band FEC is made for, 1 to 100; 0: DefaultExpectedLoss, negative: no FEC
+	ExpectedLoss int           // percent of packets that in-band FEC is made for until Lost says better, 1 to 100; 0: DefaultExpectedLoss, negative: never any FEC
 }
 
 func (c EgressConfig) withDefaults() (EgressConfig, error) {
@@ -75,7 +75,7 @@ func NewEgress(cfg EgressConfig) (*Egress, error) {
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 		told: make(chan switcher.HeardTurn), over: make(chan struct{}),
 	}
-	e.p = playout{bitrate: cfg.Bitrate, loss: max(0, cfg.ExpectedLoss), limit: ticks(cfg.Queue * opus.ClockRate / time.Second), base: rand.Uint32()}
+	e.p = playout{bitrate: cfg.Bitrate, fec: cfg.ExpectedLoss > 0, loss: max(0, cfg.ExpectedLoss), limit: ticks(cfg.Queue * opus.ClockRate / time.Second), base: rand.Uint32()}
 	e.p.packet.Version, e.p.packet.PayloadType = 2, payloadType
 	e.p.packet.SSRC, e.p.packet.SequenceNumber = rand.Uint32(), uint16(rand.Uint32())
 	return e, nil
@@ -167,6 +167,15 @@ func (e *Egress) SetWriter(write func(*rtp.Packet) error) {
 	e.p.write, e.p.fresh = write, true
 	e.mu.Unlock()
 	signal(e.wake)
+}
+
+// Lost takes the share of packets, 0 to 1, that did not arrive by a report of the caller's side: FEC is made for that from the
+// next packet on. It goes up at once and down by a quarter a report; where nothing is lost there is none, which sounds better
+// at the same bitrate and takes half the time. Each report is given once.
+func (e *Egress) Lost(share float64) {
+	e.mu.Lock()
+	e.p.lost(share)
+	e.mu.Unlock()
 }
 
 // Play queues sound of a turn behind what is queued; pcm may be used again when it returns. rate is 8000 to 48000 Hz, a

@@ -13,9 +13,12 @@ import (
 
 // BenchmarkEgressCalls runs calls at once in real time for a second an operation, each fed 20 ms of speech every 20 ms as a
 // remote leg does, and tells how late the clocks were and what share of one core a call took. Nothing is encrypted or sent.
+// Nothing is lost either, which half of them are told.
 func BenchmarkEgressCalls(b *testing.B) {
-	for _, calls := range []int{1, 50} {
-		b.Run(fmt.Sprint(calls), func(b *testing.B) {
+	speech := jfk(b) // whole packets
+	for _, c := range []struct{ calls, reports int }{{1, 0}, {50, 0}, {1, 10}, {50, 10}} {
+		calls := c.calls
+		b.Run(fmt.Sprintf("calls=%d/reports=%d", calls, c.reports), func(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			var wg sync.WaitGroup
 			egresses := make([]*Egress, calls)
@@ -25,13 +28,16 @@ func BenchmarkEgressCalls(b *testing.B) {
 					b.Fatal(err)
 				}
 				e.SetWriter(func(*rtp.Packet) error { return nil })
+				for range c.reports {
+					e.Lost(0)
+				}
 				egresses[i] = e
 				wg.Go(func() {
 					if err := e.Run(ctx); err != nil {
 						b.Error(err)
 					}
 				})
-				wg.Go(func() { talk(ctx, e, time.Duration(i)*20*ms/time.Duration(calls)) })
+				wg.Go(func() { talk(ctx, e, speech, time.Duration(i)*20*ms/time.Duration(calls)) })
 			}
 			cpu, begun := cpuTime(), time.Now()
 			for b.Loop() {
@@ -57,13 +63,12 @@ func BenchmarkEgressCalls(b *testing.B) {
 }
 
 // talk feeds a turn without end at the pace of the clock.
-func talk(ctx context.Context, e *Egress, offset time.Duration) {
-	pcm := tone(440, 24000, time.Second)
+func talk(ctx context.Context, e *Egress, pcm []int16, offset time.Duration) {
 	next := time.Now().Add(offset)
-	for i := 0; ctx.Err() == nil; i = (i + 480) % len(pcm) {
+	for i := 0; ctx.Err() == nil; i = (i + 320) % len(pcm) {
 		time.Sleep(time.Until(next))
 		next = next.Add(20 * ms)
-		_ = e.Play(ctx, turnOf(1, "a"), 24000, pcm[i:i+480]) // ends with ctx
+		_ = e.Play(ctx, turnOf(1, "a"), ListenerRate, pcm[i:i+320]) // ends with ctx
 	}
 }
 

@@ -30,9 +30,12 @@ const (
 // playout is what the egress decides with: sound and times in, packets and reports out. Everything is given to it, also
 // the time; not safe for concurrent use.
 type playout struct {
-	bitrate, loss int
-	limit         ticks // of queue
-	write         func(*rtp.Packet) error
+	bitrate int
+	fec     bool
+	loss    int   // percent that FEC is made for, if at all
+	coded   int   // what enc makes it for
+	limit   ticks // of queue
+	write   func(*rtp.Packet) error
 
 	queue    playQueue
 	turns    []*turn // open, in the order of their first sound
@@ -192,17 +195,23 @@ func (p *playout) take(force bool) (rate, n int, ok bool) {
 func (p *playout) encode(rate, n int) error {
 	if p.enc == nil || p.enc.Rate() != rate {
 		p.close()
-		enc, err := opus.NewEncoder(opus.EncoderConfig{Rate: rate, Bitrate: p.bitrate, FEC: p.loss > 0, ExpectedLoss: p.loss})
+		enc, err := opus.NewEncoder(opus.EncoderConfig{Rate: rate, Bitrate: p.bitrate, FEC: p.fec, ExpectedLoss: p.loss})
 		if err != nil {
 			return err
 		}
-		p.enc = enc
+		p.enc, p.coded = enc, p.loss
 	} else if p.fresh {
 		if err := p.enc.Reset(); err != nil {
 			return err
 		}
 	}
 	p.fresh = false
+	if p.coded != p.loss {
+		if err := p.enc.SetExpectedLoss(p.loss); err != nil {
+			return err
+		}
+		p.coded = p.loss
+	}
 	frame := p.pcm[:rate/50]
 	clear(frame[n:])
 	size, err := p.enc.Encode(frame, p.buf[:])
@@ -216,6 +225,15 @@ func (p *playout) encode(rate, n int) error {
 	}
 	p.packet.Payload, p.pending = p.buf[:size], true
 	return nil
+}
+
+// lost takes a report. Bursts come again: what FEC is made for goes down slowly.
+func (p *playout) lost(share float64) {
+	if !p.fec || math.IsNaN(share) {
+		return
+	}
+	percent := int(math.Ceil(100 * max(0, min(share, 1))))
+	p.loss = max(percent, p.loss*3/4)
 }
 
 // catchUp gives up slots when more than maxBurst are due.

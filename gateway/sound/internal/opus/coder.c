@@ -23,6 +23,8 @@ int slopus_encode(OpusEncoder *e, const int16_t *pcm, int samples, uint8_t *out,
 
 int slopus_encoder_loss(OpusEncoder *e, int32_t percent) { return opus_encoder_ctl(e, OPUS_SET_PACKET_LOSS_PERC(percent)); }
 
+int slopus_encoder_complexity(OpusEncoder *e, int32_t complexity) { return opus_encoder_ctl(e, OPUS_SET_COMPLEXITY(complexity)); }
+
 int slopus_encoder_bitrate(OpusEncoder *e, int32_t bits) { return opus_encoder_ctl(e, OPUS_SET_BITRATE(bits)); }
 
 int slopus_encoder_reset(OpusEncoder *e) { return opus_encoder_ctl(e, OPUS_RESET_STATE); }

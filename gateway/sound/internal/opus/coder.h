@@ -13,6 +13,7 @@ OpusDecoder *slopus_decoder_new(int32_t rate, int *err);
 
 int slopus_encode(OpusEncoder *e, const int16_t *pcm, int samples, uint8_t *out, int32_t room);
 int slopus_encoder_loss(OpusEncoder *e, int32_t percent);
+int slopus_encoder_complexity(OpusEncoder *e, int32_t complexity);
 int slopus_encoder_bitrate(OpusEncoder *e, int32_t bits);
 int slopus_encoder_reset(OpusEncoder *e);
 int32_t slopus_encoder_lookahead(OpusEncoder *e);

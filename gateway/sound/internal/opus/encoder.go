@@ -8,17 +8,20 @@ import (
 	"unsafe"
 )
 
-// Defaults of an EncoderConfig.
+// Defaults of an EncoderConfig. FEC takes its bits from the sound, and libopus 1.3 makes none below complexity 2. Five clips of
+// speech at 16 and 24 kHz, 32 kbit/s, nothing lost (PESQ, time of a packet): with FEC 3.90 to 4.23 at complexity 3, 4.12 to 4.30 at 5
+// (about 165 µs); without FEC 4.21 to 4.46 at 2 (about 95 µs), 4.36 to 4.50 at 10 (about 255 µs).
 const (
-	DefaultBitrate    = 32000
-	DefaultComplexity = 5 // of 10, which takes twice the time
+	DefaultBitrate       = 32000
+	DefaultComplexity    = 2 // of 10
+	DefaultComplexityFEC = 5
 )
 
 // EncoderConfig says how voice is coded.
 type EncoderConfig struct {
 	Rate         int  // Hz of the samples, one of Rates
 	Bitrate      int  // bits/s, 6000 to 128000; 0: DefaultBitrate
-	Complexity   int  // 1 to 10; 0: DefaultComplexity
+	Complexity   int  // 1 to 10, without FEC at 1; 0: DefaultComplexity, or DefaultComplexityFEC while there is FEC
 	DTX          bool // silence makes packets of at most 2 bytes, which need not be sent
 	FEC          bool // packets repeat the one before, as far as ExpectedLoss makes it worth while
 	ExpectedLoss int  // percent of packets, 0 to 100
@@ -29,7 +32,7 @@ func (c EncoderConfig) withDefaults() (EncoderConfig, error) {
 		c.Bitrate = DefaultBitrate
 	}
 	if c.Complexity == 0 {
-		c.Complexity = DefaultComplexity
+		c.Complexity = complexity(c.FEC, c.ExpectedLoss)
 	}
 	if c.Complexity < 1 || c.Complexity > 10 {
 		return c, fmt.Errorf("%w: complexity %d, must be 1 to 10", ErrConfig, c.Complexity)
@@ -41,6 +44,14 @@ func (c EncoderConfig) withDefaults() (EncoderConfig, error) {
 		return c, err
 	}
 	return c, checkRate(c.Rate)
+}
+
+// complexity is the default one.
+func complexity(fec bool, expectedLoss int) int {
+	if fec && expectedLoss > 0 {
+		return DefaultComplexityFEC
+	}
+	return DefaultComplexity
 }
 
 func checkBitrate(bits int) error {
@@ -62,10 +73,13 @@ type Encoder struct {
 	c         *C.OpusEncoder
 	rate      int
 	lookahead int
+	fec       bool
+	adapts    bool // complexity is the default one
 }
 
 // NewEncoder makes an encoder. It owns C memory until Close.
 func NewEncoder(cfg EncoderConfig) (*Encoder, error) {
+	adapts := cfg.Complexity == 0
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -78,7 +92,7 @@ func NewEncoder(cfg EncoderConfig) (*Encoder, error) {
 	if c == nil {
 		return nil, codecError(code)
 	}
-	return &Encoder{c: c, rate: cfg.Rate, lookahead: int(C.slopus_encoder_lookahead(c))}, nil
+	return &Encoder{c: c, rate: cfg.Rate, lookahead: int(C.slopus_encoder_lookahead(c)), fec: cfg.FEC, adapts: adapts}, nil
 }
 
 func flag(b bool) C.int32_t {
@@ -116,7 +130,7 @@ func (e *Encoder) Encode(pcm []int16, packet []byte) (int, error) {
 	return int(n), nil
 }
 
-// SetExpectedLoss changes how much the packets protect each other, in percent of packets that are lost.
+// SetExpectedLoss changes how much the packets protect each other, in percent of packets that are lost: at 0 there is no FEC.
 func (e *Encoder) SetExpectedLoss(percent int) error {
 	if e.c == nil {
 		return ErrClosed
@@ -126,6 +140,11 @@ func (e *Encoder) SetExpectedLoss(percent int) error {
 	}
 	if code := C.slopus_encoder_loss(e.c, C.int32_t(percent)); code != 0 {
 		return codecError(code)
+	}
+	if e.adapts {
+		if code := C.slopus_encoder_complexity(e.c, C.int32_t(complexity(e.fec, percent))); code != 0 {
+			return codecError(code)
+		}
 	}
 	return nil
 }
