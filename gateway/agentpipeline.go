@@ -113,6 +113,15 @@ func switchRequest(m wire.PipelineSwitch, author string) (switcher.SwitchRequest
 	default:
 		return r, problem.New(problem.InvalidArgument, "at %q: allowed are turn_end, now and after_speech", m.At).WithField("at")
 	}
+	if h := m.Handoff; h != nil {
+		if h.ToAgent == "" {
+			return r, problem.New(problem.InvalidArgument, "handoff.to_agent is required: who takes over").WithField("handoff.to_agent")
+		}
+		r.Handoff = &switcher.Handoff{FromAgent: h.FromAgent, ToAgent: h.ToAgent, Reason: h.Reason, Summary: h.Summary}
+		if r.Handoff.FromAgent == "" {
+			r.Handoff.FromAgent = author
+		}
+	}
 	if len(m.Instructions) > maxInstructions {
 		return r, problem.New(problem.TooLarge, "instructions has %d bytes: at most %d are allowed", len(m.Instructions), maxInstructions).WithField("instructions")
 	}

@@ -286,6 +286,36 @@ func TestG5LateWordsOfAnOldLegAreDropped(t *testing.T) {
 	}
 }
 
+func TestAHandoffGoesWithASwitch(t *testing.T) {
+	g := startGateway(t, nil)
+	g.createSession("demo")
+	leg := g.leg("demo", "a", `{"context":true}`)
+	leg.register("one", "cascade")
+	body := `{"op_id":"s1","target":"one","handoff":{"to_agent":"expert","reason":"asked for a person"}}`
+	first := make(chan string, 1)
+	go func() {
+		_, data, _ := g.do("POST", "/v1/sessions/demo/pipeline", body)
+		first <- string(data)
+	}()
+	leg.commits()
+	handoff := leg.find("context.entry", entryOf("handoff"))
+	committed := leg.find("context.entry", func(m map[string]any) bool {
+		item, _ := m["item"].(map[string]any)
+		return item["state"] == "committed"
+	})
+	item := handoff["item"].(map[string]any)
+	if handoff["seq"].(float64)+1 != committed["seq"].(float64) || item["to_agent"] != "expert" || item["from_agent"] != "http" {
+		t.Errorf("handoff %v, committed %v", handoff, committed)
+	}
+	answer := <-first
+	if _, again, _ := g.do("POST", "/v1/sessions/demo/pipeline", body); string(again) != answer { // G3
+		t.Errorf("the same op_id again: %s, first %s", again, answer)
+	}
+	if _, data, _ := g.do("POST", "/v1/sessions/demo/pipeline", `{"op_id":"s2","target":"one","handoff":{}}`); !strings.Contains(string(data), "handoff.to_agent") {
+		t.Errorf("a handoff to nobody: %s", data)
+	}
+}
+
 func TestG4ToolsBelongToTheSession(t *testing.T) {
 	g := startGateway(t, nil)
 	g.createSession("demo")

@@ -216,7 +216,7 @@ func TestSchemasDeclareEveryField(t *testing.T) {
 		"error": wire.Error{}, "error/properties/detail": wire.ErrorDetail{}, "source": wire.Source{}, "image": wire.ImageHeader{},
 		"defs/$defs/want": wire.Want{}, "defs/$defs/want/properties/images/items": wire.WantImage{}, "defs/$defs/want/properties/audio": wire.WantAudio{},
 		"tools.set": wire.ToolsSet{}, "tools.set/properties/tools/items": wire.Tool{}, "tool.call": wire.ToolCall{}, "tool.cancel": wire.ToolCancel{},
-		"tool.result": wire.ToolResult{}, "pipeline.switch": wire.PipelineSwitch{}, "pipeline.preparing": wire.PipelinePreparing{},
+		"tool.result": wire.ToolResult{}, "pipeline.switch": wire.PipelineSwitch{}, "pipeline.switch/properties/handoff": wire.SwitchHandoff{}, "pipeline.preparing": wire.PipelinePreparing{},
 		"pipeline.committed": wire.PipelineCommitted{}, "pipeline.aborted": wire.PipelineAborted{}, "switch": wire.SwitchResult{}, "seed": seedDetail{},
 		"speech.started": wire.Speech{}, "speech.stopped": wire.Speech{}, "transcript": wire.Transcript{}, "played": wire.Played{},
 		"say": wire.Say{}, "interrupt": wire.Interrupt{}, "audio": wire.AudioHeader{}, "leg.register": wire.LegRegister{},

@@ -34,17 +34,19 @@ type Switcher struct {
 	live  context.Context // Run's own
 	crew  sync.WaitGroup  // legs, tools, voices
 
-	mu       sync.Mutex
-	tickets  map[uint64]*ticket
-	ticket   uint64
-	infos    []LegInfo
-	rates    []int
-	counters Counters
-	seeds    []seeded // newest last
-	posts    uint64   // dropped
-	sound    uint64   // dropped by inboxes of legs that have ended
-	epoch    atomic.Uint64
-	late     atomic.Uint64 // outputs of legs that are stopped
+	mu         sync.Mutex
+	tickets    map[uint64]*ticket
+	begun      map[string]begun // by op_id, the newest maxBegun
+	begunOrder []string
+	ticket     uint64
+	infos      []LegInfo
+	rates      []int
+	counters   Counters
+	seeds      []seeded // newest last
+	posts      uint64   // dropped
+	sound      uint64   // dropped by inboxes of legs that have ended
+	epoch      atomic.Uint64
+	late       atomic.Uint64 // outputs of legs that are stopped
 }
 
 // ticket is somebody who waits for a switch.
@@ -87,7 +89,7 @@ func New(cfg Config) (*Switcher, error) {
 	}
 	s := &Switcher{
 		cfg: cfg, box: newMailbox[event](), ear: newEar(cfg.Times.PreRoll, cfg.Times.Replay), rec: rec, notes: newMailbox[note](), ended: make(chan struct{}),
-		legs: map[uint64]*leg{}, owed: map[*leg]int{}, tools: map[string]context.CancelFunc{}, tickets: map[uint64]*ticket{},
+		legs: map[uint64]*leg{}, owed: map[*leg]int{}, tools: map[string]context.CancelFunc{}, tickets: map[uint64]*ticket{}, begun: map[string]begun{},
 	}
 	s.log = newWriter(cfg.Log, func(err error) { cfg.Logger.Warn("a switch cannot be recorded now", "error", err) })
 	if cfg.Speaker != nil {
@@ -155,6 +157,9 @@ func (s *Switcher) Begin(ctx context.Context, r SwitchRequest) (*Switching, erro
 	if err := r.complete(s.cfg.Times); err != nil {
 		return nil, err
 	}
+	if w := s.begunBefore(r); w != nil {
+		return w, nil
+	}
 	if w := s.recall(r.OpID); w != nil {
 		return w, nil
 	}
@@ -180,7 +185,40 @@ func (s *Switcher) Begin(ctx context.Context, r SwitchRequest) (*Switching, erro
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	s.remember(r, t.w)
 	return t.w, nil
+}
+
+// begun is a switch that this Switcher has begun.
+type begun struct {
+	target string
+	w      *Switching
+}
+
+// maxBegun bounds the switches whose whole answer is remembered; of older ones the log knows how they came out.
+const maxBegun = 256
+
+// begunBefore finds the first answer to an op_id, with all its figures.
+func (s *Switcher) begunBefore(r SwitchRequest) *Switching {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b, ok := s.begun[r.OpID]; ok && b.target == r.Target {
+		return b.w
+	}
+	return nil
+}
+
+func (s *Switcher) remember(r SwitchRequest, w *Switching) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.begun[r.OpID]; ok {
+		return
+	}
+	if s.begunOrder = append(s.begunOrder, r.OpID); len(s.begunOrder) > maxBegun {
+		delete(s.begun, s.begunOrder[0])
+		s.begunOrder = s.begunOrder[1:]
+	}
+	s.begun[r.OpID] = begun{r.Target, w}
 }
 
 // complete fills in the defaults and says what is wrong.

@@ -28,6 +28,7 @@ type pipelineSettings struct {
 	switchTool   bool
 	bargeIn      string
 	bargeInWords int
+	bargeInAfter time.Duration
 	endOfTurn    time.Duration
 	maxTokens    int
 	maxItems     int
@@ -63,6 +64,7 @@ func (s *pipelineSettings) flags(f *flag.FlagSet) {
 	f.BoolVar(&s.switchTool, "switch-tool", false, "let models switch between pipelines by a tool")
 	f.StringVar(&s.bargeIn, "barge-in", "on", "on or off: whether the caller's speech stops the agent's")
 	f.IntVar(&s.bargeInWords, "barge-in-words", 0, "stop the agent only when so many `words` of the caller are understood")
+	f.DurationVar(&s.bargeInAfter, "barge-in-after", 0, "stop the agent only when the caller has spoken for so long")
 	f.DurationVar(&s.endOfTurn, "end-of-turn", 600*time.Millisecond, "silence after which the caller's turn is over")
 	f.IntVar(&s.maxTokens, "max-context-tokens", 0, "`tokens` of a conversation above which its oldest part is summed up by --llm-model, or removed where there is none; 0 = it grows")
 	f.IntVar(&s.maxItems, "max-context-items", 0, "the same in `items`")
@@ -90,8 +92,8 @@ func (s *pipelineSettings) check() error {
 	if s.bargeIn != "on" && s.bargeIn != "off" {
 		return fmt.Errorf("--barge-in %q: allowed are on and off", s.bargeIn)
 	}
-	if s.bargeInWords < 0 || s.endOfTurn < 250*time.Millisecond || s.endOfTurn > 10*time.Second {
-		return fmt.Errorf("--barge-in-words is 0 or more, --end-of-turn 250ms to 10s")
+	if s.bargeInWords < 0 || s.bargeInAfter < 0 || s.bargeInAfter > 10*time.Second || s.endOfTurn < 250*time.Millisecond || s.endOfTurn > 10*time.Second {
+		return fmt.Errorf("--barge-in-words is 0 or more, --barge-in-after 0 to 10s, --end-of-turn 250ms to 10s")
 	}
 	if s.maxTokens < 0 || s.maxItems < 0 || s.keepTurns < 0 {
 		return fmt.Errorf("--max-context-tokens, --max-context-items and --keep-recent-turns are 0 or more")
@@ -147,7 +149,7 @@ type talk struct {
 func (s *pipelineSettings) pipelines(log *slog.Logger) (*talk, error) {
 	t := &talk{PipelineConfig: gateway.PipelineConfig{
 		Instructions: s.instructions, SwitchTool: s.switchTool,
-		BargeIn:  switcher.BargeIn{Off: s.bargeIn == "off", MinWords: s.bargeInWords},
+		BargeIn:  switcher.BargeIn{Off: s.bargeIn == "off", MinWords: s.bargeInWords, MinSpeech: s.bargeInAfter},
 		Failover: switcher.Failover{Phrase: "One moment, please.", Apology: "Sorry, I cannot answer that at the moment. Please try again."},
 	}}
 	t.Turns.EndOfTurn = s.endOfTurn

@@ -92,6 +92,16 @@ type PipelineSwitch struct {
 	MaxWaitMS        *int   `json:"max_wait_ms,omitempty"`        // for the boundary, then it commits as now; default 5000
 	PrepareTimeoutMS *int   `json:"prepare_timeout_ms,omitempty"` // default 10000
 	Instructions     string `json:"instructions,omitempty"`       // new ones, from the commit on
+	// Handoff goes with the switch: it is recorded right before the commit, or not at all.
+	Handoff *SwitchHandoff `json:"handoff,omitempty"`
+}
+
+// SwitchHandoff passes the conversation to another agent together with a switch.
+type SwitchHandoff struct {
+	ToAgent   string `json:"to_agent"`
+	FromAgent string `json:"from_agent,omitempty"` // default: the sender
+	Reason    string `json:"reason,omitempty"`
+	Summary   string `json:"summary,omitempty"`
 }
 
 // SwitchResult is how a switch went. It is HTTP's answer, and part of pipeline.committed.
