@@ -123,6 +123,7 @@ func (p *publication) giveVoice(v *voice) {
 		write = nil
 	}
 	v.listener.setWriter(write)
+	peer.SpeakerReports(v.egress.Lost)
 }
 
 func (p *publication) stateChanged(state rtc.State) {

@@ -26,6 +26,7 @@ type speaker struct {
 	stream webrtc.TrackLocalWriter // guarded by mu; nil: not bound
 	header rtp.Header              // guarded by mu; SSRC and PayloadType are those negotiated
 
+	told           atomic.Pointer[func(lost float64)] // each report
 	packets, bytes atomic.Uint64
 	lost           atomic.Uint32 // of 256, by the newest report
 	jitter         atomic.Uint32 // ticks of 1/48000 s, by the newest report
@@ -43,6 +44,16 @@ func (p *Peer) Speaker() (write func(*rtp.Packet) error, ok bool) {
 		return nil, false
 	}
 	return p.voice.write, true
+}
+
+// SpeakerReports has lost told of each report of the publisher about what it hears: the share of our packets, 0 to 1, that
+// did not arrive. It must not wait.
+func (p *Peer) SpeakerReports(lost func(float64)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.voice != nil {
+		p.voice.told.Store(&lost)
+	}
 }
 
 func (s *speaker) write(packet *rtp.Packet) error {
@@ -164,6 +175,9 @@ func (s *speaker) note(raw []byte) {
 		for _, r := range reports {
 			if r.SSRC == s.ssrc.Load() {
 				s.lost.Store(uint32(r.FractionLost))
+				if tell := s.told.Load(); tell != nil {
+					(*tell)(float64(r.FractionLost) / 256)
+				}
 				s.jitter.Store(r.Jitter)
 			}
 		}

@@ -89,6 +89,13 @@ func TestAPublisherThatTakesSoundHearsTheSpeaker(t *testing.T) {
 	if err := write(&rtp.Packet{Header: rtp.Header{Version: 2}, Payload: []byte{1}}); !errors.Is(err, ErrNotSending) {
 		t.Fatalf("before the connection: %v", err)
 	}
+	told := make(chan float64, 100)
+	peer.SpeakerReports(func(lost float64) {
+		select {
+		case told <- lost:
+		default: // enough are there
+		}
+	})
 	speak(t, write)
 	p.accept(answer)
 	p.send()
@@ -129,7 +136,10 @@ func TestAPublisherThatTakesSoundHearsTheSpeaker(t *testing.T) {
 			t.Errorf("SSRC %d after a restart, was %d", packet.SSRC, first.SSRC)
 		}
 	}
-	waitFor(t, "a report of the publisher", func() bool { return peer.Stats().Speaker.Jitter > 0 })
+	waitFor(t, "a report of the publisher", func() bool { return peer.Stats().Speaker.Jitter > 0 && len(told) > 0 })
+	if lost := <-told; lost < 0 || lost > 1 {
+		t.Errorf("told of %v lost", lost)
+	}
 	if st := peer.Stats().Speaker; !st.Open || st.Packets == 0 || st.Bytes != 4*st.Packets {
 		t.Errorf("%+v", st)
 	}
