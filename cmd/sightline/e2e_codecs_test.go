@@ -305,7 +305,7 @@ func TestE2EEveryCodec(t *testing.T) {
 			p.show(f)
 			p.judge(s, c.name, f.luma, 8)
 			state := s.session(c.name).Sources[0]
-			if state.Codec != c.codec || state.Width != filmWidth || state.Height != filmHeight || state.State != "live" || state.Dropped > 20 {
+			if state.Codec != c.codec || state.Width != filmWidth || state.Height != filmHeight || state.State != "live" || state.Lost > 0 {
 				t.Errorf("source %+v", state)
 			}
 		})

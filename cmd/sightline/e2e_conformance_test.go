@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -163,7 +164,8 @@ func TestE2EConformanceAgents(t *testing.T) {
 	if r := got["interrupted"]; r.Status != "incomplete" && r.After == r.Before {
 		t.Errorf("interrupted: %+v", r)
 	}
-	if r := got["seen"]; len(r.Errors) > 0 {
+	// It cancels as soon as it hears speech; an answer may be done by then, which is an error of no consequence.
+	if r := got["seen"]; slices.ContainsFunc(r.Errors, func(e string) bool { return !strings.Contains(e, "response_cancel_not_active") }) {
 		t.Errorf("errors: %v", r.Errors)
 	}
 }
