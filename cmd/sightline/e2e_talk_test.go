@@ -87,13 +87,28 @@ func (c *talker) listen(ears *local.Recognizer, from time.Time) string {
 func (c *talker) hears(from time.Time, words string) (text string, ok bool) {
 	c.t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(300 * time.Millisecond) { // polls what grows
-		if text = c.listen(c.digits, from); strings.Contains(text, words) {
+		if text = c.listen(c.digits, from); saysNumber(text, words) {
 			return text, true
 		}
 		if time.Now().After(deadline) {
 			return text, false
 		}
 	}
+}
+
+// saysNumber: the digits are there in their order, with at most one more among them: a recogniser splits "one one" now and then.
+func saysNumber(text, digits string) bool {
+	_, said, found := strings.Cut(text, "number ")
+	heard, want := strings.Fields(said), strings.Fields(digits)
+	if !found || len(heard) > len(want)+1 {
+		return false
+	}
+	for _, word := range heard {
+		if len(want) > 0 && word == want[0] {
+			want = want[1:]
+		}
+	}
+	return len(want) == 0
 }
 
 // conversation is the session's items now.
