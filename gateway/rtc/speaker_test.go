@@ -136,7 +136,7 @@ func TestAPublisherThatTakesSoundHearsTheSpeaker(t *testing.T) {
 			t.Errorf("SSRC %d after a restart, was %d", packet.SSRC, first.SSRC)
 		}
 	}
-	waitFor(t, "a report of the publisher", func() bool { return peer.Stats().Speaker.Jitter > 0 && len(told) > 0 })
+	waitFor(t, "a report of the publisher", func() bool { return len(told) > 0 })
 	if lost := <-told; lost < 0 || lost > 1 {
 		t.Errorf("told of %v lost", lost)
 	}
