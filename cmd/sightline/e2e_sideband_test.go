@@ -116,7 +116,7 @@ func TestE2ESidebandOfALiveCall(t *testing.T) {
 		t.Errorf("response %+v", told)
 	}
 	awaits[*dialect.OutputBufferStopped](b, func(e *dialect.OutputBufferStopped) bool { return e.ResponseID == told.ID })
-	if text := caller.understands(at); !strings.Contains(text, "on the moon") {
+	if text := caller.heardWords(at, "on the moon"); !strings.Contains(text, "on the moon") {
 		t.Errorf("the caller understood %q", text)
 	}
 

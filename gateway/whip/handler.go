@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"sightline/gateway/problem"
 )
@@ -74,8 +75,9 @@ type Handler struct {
 	links []string // Link header values for the 201
 	open  []string // those without credentials, for OPTIONS
 
-	mu        sync.Mutex
-	resources map[string]*resource // by secret; guarded by mu
+	mu        sync.Mutex           // guards what follows
+	resources map[string]*resource // by secret
+	ended     endings
 }
 
 // resource is what a session URL leads to.
@@ -170,6 +172,10 @@ func (h *Handler) serveResource(w http.ResponseWriter, r *http.Request, secret s
 		h.options(w, r, resourceMethods) // a pre-flight must never fail: the real request says what is wrong
 		return
 	}
+	if r.Method == http.MethodDelete && h.alreadyEnded(r, secret) {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
 	h.mu.Lock()
 	res := h.resources[secret]
 	h.mu.Unlock()
@@ -236,9 +242,26 @@ func (h *Handler) add(secret string, res *resource) {
 	h.mu.Unlock()
 	go func() {
 		<-res.pub.Done()
-		h.remove(secret)
+		h.mu.Lock()
+		if h.resources[secret] == res { // not by DELETE
+			delete(h.resources, secret)
+			h.ended.add(secret, res.pub.SessionID(), time.Now())
+		}
+		h.mu.Unlock()
 		h.cfg.Log.Info("publishing ended", "session", res.pub.SessionID())
 	}()
+}
+
+// alreadyEnded reports whether the publication to delete ended by itself a moment ago.
+func (h *Handler) alreadyEnded(r *http.Request, secret string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	session, ok := h.ended.sessions[secret]
+	if !ok || h.cfg.Allow != nil && !h.cfg.Allow(r, session) {
+		return false
+	}
+	_, ok = h.ended.take(secret, time.Now())
+	return ok
 }
 
 func (h *Handler) remove(secret string) {

@@ -68,6 +68,31 @@ func TestCountsAndExitCode(t *testing.T) {
 	}
 }
 
+// What is certain when it is seen once is not tried again.
+func TestWhatMayBeTriedAgain(t *testing.T) {
+	const (
+		fails = `{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"run","Package":"p","Test":"TestB/two"}
+{"Action":"fail","Package":"p","Test":"TestB/two"}
+{"Action":"fail","Package":"p","Test":"TestB"}`
+		failed = `{"Action":"fail","Package":"p","Elapsed":1}`
+	)
+	for name, c := range map[string]struct{ input, want string }{
+		"a failed test":         {events(fails, failed), "p TestB 1\n"},
+		"beside a data race":    {events(fails, `{"Action":"output","Package":"p","Test":"TestR","Output":"WARNING: DATA RACE\n"}`, `{"Action":"fail","Package":"p","Test":"TestR"}`, failed), ""},
+		"beside a leak":         {events(fails, `{"Action":"output","Package":"p","Output":"leaked: 1 goroutine\n"}`, failed), ""},
+		"beside a broken build": {events(fails, failed, `{"Action":"fail","Package":"q","Elapsed":0}`), ""},
+		"beside one unended":    {events(fails, `{"Action":"output","Package":"p","Test":"TestD","Output":"x"}`, failed), ""},
+	} {
+		file := filepath.Join(t.TempDir(), "again")
+		var out, complaints strings.Builder
+		run([]string{"-again", file}, strings.NewReader(c.input), &out, &complaints)
+		if got, err := os.ReadFile(file); err != nil || string(got) != c.want {
+			t.Errorf("%s: %q (%v), want %q; %s", name, got, err, c.want, complaints.String())
+		}
+	}
+}
+
 func TestKeepsTheEndOfLongOutput(t *testing.T) {
 	var out strings.Builder
 	s := newSummary(&out)

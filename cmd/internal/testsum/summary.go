@@ -31,11 +31,19 @@ type summary struct {
 	parents                 map[string]bool     // tests that have subtests
 	failedBelow             map[string]bool     // tests with a failed subtest
 	skips                   []string
+	again                   map[failedTest]int // failed leaf tests of each failed top-level test
+	final                   bool               // a failure that no second try may excuse
 }
+
+// failedTest is a top-level test.
+type failedTest struct{ pkg, name string }
+
+// neverAgain marks failures that are certain when they are seen once: whatever a second try says, the fault is there.
+var neverAgain = []string{"WARNING: DATA RACE", "panic: ", "goroutine leak", "leaked", "fatal error: ", "SIGSEGV"}
 
 func newSummary(out io.Writer) *summary {
 	return &summary{out: out, output: map[string][]string{}, tests: map[string]int{}, failures: map[string]int{},
-		parents: map[string]bool{}, failedBelow: map[string]bool{}}
+		parents: map[string]bool{}, failedBelow: map[string]bool{}, again: map[failedTest]int{}}
 }
 
 func (s *summary) read(r io.Reader) error {
@@ -92,6 +100,7 @@ func (s *summary) testDone(e event, key string) {
 			s.failedBelow[e.Package+"."+e.Test[:i]] = true
 		}
 		s.show(fmt.Sprintf("FAIL  %s %s (%.1fs)", e.Package, e.Test, e.Elapsed), s.output[key])
+		s.judge(s.output[key])
 	}
 	if s.parents[key] && (e.Action != "fail" || s.failedBelow[key]) {
 		return
@@ -103,6 +112,8 @@ func (s *summary) testDone(e event, key string) {
 	case "fail":
 		s.failed++
 		s.failures[e.Package]++
+		top, _, _ := strings.Cut(e.Test, "/")
+		s.again[failedTest{e.Package, top}]++
 	case "skip":
 		s.skipped++
 		s.skips = append(s.skips, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(s.output[key])))
@@ -125,16 +136,40 @@ func (s *summary) packageDone(e event) {
 func (s *summary) packageFailed(e event, took time.Duration) {
 	fmt.Fprintf(s.out, "FAIL  %-40s %8s\n", e.Package, took)
 	own := e.Package + "."
+	s.judge(s.output[own])
 	for key, lines := range s.output {
 		if test, ok := strings.CutPrefix(key, own); ok && test != "" {
 			s.show("      "+test+" did not end:", lines)
+			s.final = true
 			delete(s.output, key)
 		}
 	}
 	if s.failures[e.Package] == 0 {
 		s.show("", s.output[own])
 		s.failed++
+		s.final = true
 	}
+}
+
+func (s *summary) judge(lines []string) {
+	for _, line := range lines {
+		for _, mark := range neverAgain {
+			s.final = s.final || strings.Contains(line, mark)
+		}
+	}
+}
+
+// writeAgain lists what may be tried once more, "package test leaves" a line; nothing when any failure is final.
+func (s *summary) writeAgain(w io.Writer) error {
+	if s.final {
+		return nil
+	}
+	for test, leaves := range s.again {
+		if _, err := fmt.Fprintf(w, "%s %s %d\n", test.pkg, test.name, leaves); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *summary) show(title string, lines []string) {
