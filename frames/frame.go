@@ -1,6 +1,10 @@
 package frames
 
-import "time"
+import (
+	"time"
+
+	"sightline/frames/internal/yuv"
+)
 
 // frame is one complete encoded frame in an unbroken chain. Its data is a buffer of the assembler's, given back by recycle.
 type frame struct {
@@ -10,6 +14,7 @@ type frame struct {
 	ts            uint32
 	receivedAt    time.Time // of its last packet
 	capturedAt    time.Time
+	colour        yuv.Colour // what the RTP colour space extension said last; the stream's own word goes before it
 }
 
 const (

@@ -104,6 +104,7 @@ func (w *worker) decode(f *frame) error {
 			w.dec = dec
 		}
 		w.pic, err = w.dec.Decode(f.data)
+		w.pic.Assume(f.colour)
 		return err
 	})
 	if errors.Is(err, errPanic) {

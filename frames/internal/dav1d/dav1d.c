@@ -90,5 +90,6 @@ int sldav1d_decode(sldav1d_decoder *d, const uint8_t *data, size_t n, sldav1d_pi
   out->ystride = (int32_t)d->pic.stride[0];
   out->cstride = (int32_t)d->pic.stride[1];
   out->full_range = d->pic.seq_hdr ? d->pic.seq_hdr->color_range : 0;
+  out->matrix = d->pic.seq_hdr ? (int32_t)d->pic.seq_hdr->mtrx : DAV1D_MC_UNKNOWN;
   return SLDAV1D_OK;
 }

@@ -106,7 +106,8 @@ func check(frame []byte) (key bool, err error) {
 
 func (d *Decoder) picture(out *C.sldav1d_picture) yuv.Picture {
 	p := yuv.Picture{
-		Width: int(out.w), Height: int(out.h), YStride: int(out.ystride), CStride: int(out.cstride), FullRange: out.full_range != 0,
+		Width: int(out.w), Height: int(out.h), YStride: int(out.ystride), CStride: int(out.cstride),
+		FullRange: out.full_range != 0, Matrix: yuv.MatrixOf(int(out.matrix)),
 	}
 	cw, ch := p.ChromaSize()
 	p.Y = unsafe.Slice((*byte)(unsafe.Pointer(out.y)), p.YStride*(p.Height-1)+p.Width)

@@ -8,7 +8,7 @@ typedef struct sldav1d_decoder sldav1d_decoder;
 // A picture inside the decoder's memory: good until the next sldav1d_decode or sldav1d_free.
 typedef struct {
   const uint8_t *y, *u, *v;
-  int32_t w, h, ystride, cstride, full_range;
+  int32_t w, h, ystride, cstride, full_range, matrix; // matrix: matrix_coefficients
   int32_t error; // errno, when the result is SLDAV1D_ERROR
 } sldav1d_picture;
 

@@ -24,11 +24,11 @@ import (
 // Decoder is one H264 decoder. It belongs to one goroutine at a time.
 type Decoder struct {
 	c             *C.slh264_decoder
-	sound         bool // the last frames form a whole chain from a key frame on
-	ranges        [32]bool
-	fullRange     bool   // of the sequence parameter set in use
-	clean         []byte // scratch: a frame without the units that the decoder must not see
-	width, height int    // of the last picture
+	sound         bool           // the last frames form a whole chain from a key frame on
+	colours       [32]yuv.Colour // of the sequence parameter sets
+	colour        yuv.Colour     // of the one in use
+	clean         []byte         // scratch: a frame without the units that the decoder must not see
+	width, height int            // of the last picture
 }
 
 // New makes a decoder. It owns C memory until Close.
@@ -99,14 +99,14 @@ func (d *Decoder) check(frame []byte) (key bool, clean []byte, err error) {
 			if err != nil {
 				return false, frame, err
 			}
-			d.ranges[s.ID] = s.FullRange
-			d.fullRange = s.FullRange
+			d.colour = yuv.Colour{Matrix: yuv.MatrixOf(s.Matrix), FullRange: s.FullRange}
+			d.colours[s.ID] = d.colour
 		case h264hdr.TypePPS:
 			_, sps, err := h264hdr.ParsePPS(nal)
 			if err != nil {
 				return false, frame, err
 			}
-			d.fullRange = d.ranges[sps]
+			d.colour = d.colours[sps]
 		case h264hdr.TypeIDR:
 			key = true
 			slices++
@@ -141,7 +141,8 @@ func (d *Decoder) strip(frame []byte) []byte {
 
 func (d *Decoder) picture(out *C.slh264_picture) yuv.Picture {
 	p := yuv.Picture{
-		Width: int(out.w), Height: int(out.h), YStride: int(out.ystride), CStride: int(out.cstride), FullRange: d.fullRange,
+		Width: int(out.w), Height: int(out.h), YStride: int(out.ystride), CStride: int(out.cstride),
+		FullRange: d.colour.FullRange, Matrix: d.colour.Matrix,
 	}
 	cw, ch := p.ChromaSize()
 	p.Y = unsafe.Slice((*byte)(unsafe.Pointer(out.y)), p.YStride*(p.Height-1)+p.Width)

@@ -115,12 +115,30 @@ func (d *Decoder) picture(out *C.slvpx_picture) yuv.Picture {
 		YStride: int(out.ystride), CStride: int(out.cstride),
 		FullRange: out.full_range != 0,
 	}
+	if d.vp9 { // VP8 has no more than a reserved bit (RFC 6386 §9.2)
+		p.Matrix = matrix(out.space)
+	}
 	ch := (p.Height + 1) / 2
 	p.Y = unsafe.Slice((*byte)(unsafe.Pointer(out.y)), p.YStride*(p.Height-1)+p.Width)
 	p.U = unsafe.Slice((*byte)(unsafe.Pointer(out.u)), p.CStride*(ch-1)+(p.Width+1)/2)
 	p.V = unsafe.Slice((*byte)(unsafe.Pointer(out.v)), p.CStride*(ch-1)+(p.Width+1)/2)
 	d.width, d.height = p.Width, p.Height
 	return p
+}
+
+// matrix is that of a VP9 color_space (VP9 bitstream specification §7.2.2).
+func matrix(space C.int32_t) yuv.Matrix {
+	switch space {
+	case C.VPX_CS_BT_601, C.VPX_CS_SMPTE_170:
+		return yuv.BT601
+	case C.VPX_CS_BT_709:
+		return yuv.BT709
+	case C.VPX_CS_SMPTE_240:
+		return yuv.SMPTE240
+	case C.VPX_CS_BT_2020:
+		return yuv.BT2020
+	}
+	return yuv.MatrixUnknown
 }
 
 // Bytes is the C memory the decoder holds: VP9's pictures are counted; of VP8 libvpx keeps four with a border of 32 pixels and tells

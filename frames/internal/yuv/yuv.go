@@ -1,4 +1,4 @@
-// Package yuv holds the decoded picture that decoders hand to encoders: planes, strides and range, no pixels of its own.
+// Package yuv holds the decoded picture that decoders hand to encoders: planes, strides and what their values mean, no pixels of its own.
 package yuv
 
 import "fmt"
@@ -6,7 +6,7 @@ import "fmt"
 // MaxSide bounds both sides of a picture, in pixels. Video is held to less (coded.MaxSide); stills may be this large.
 const MaxSide = 16384
 
-// Picture is one decoded I420 picture: BT.601 luma and two chroma planes of half the size, rounded up.
+// Picture is one decoded I420 picture: luma and two chroma planes of half the size, rounded up.
 // The planes may be C memory owned by a decoder: valid until its next Decode or Close.
 type Picture struct {
 	Width, Height int    // pixels
@@ -14,6 +14,7 @@ type Picture struct {
 	YStride       int    // bytes from one luma row to the next
 	CStride       int    // the same of both chroma planes
 	FullRange     bool   // false: video range (luma 16–235, chroma 16–240), the WebRTC default
+	Matrix        Matrix // as the stream says
 }
 
 // ChromaSize is the size of U and V.
@@ -53,7 +54,7 @@ func New(w, h int) *Picture {
 // Clone copies the picture into Go memory of its own, without padding between rows.
 func (p *Picture) Clone() *Picture {
 	q := New(p.Width, p.Height)
-	q.FullRange = p.FullRange
+	q.FullRange, q.Matrix = p.FullRange, p.Matrix
 	cw, ch := p.ChromaSize()
 	rows := func(dst []byte, src []byte, stride, w, h int) {
 		for y := range h {
