@@ -84,14 +84,15 @@ type pipe struct {
 // run is one leg on its way.
 type run struct {
 	pipe
-	epoch   uint64
-	state   runState
-	reason  string
-	begun   time.Time
-	seeded  int
-	dropped int
-	seen    uint64        // seq up to which it knows the conversation
-	rolling time.Duration // back-off of its rollover
+	epoch    uint64
+	state    runState
+	reason   string
+	begun    time.Time
+	seeded   int
+	dropped  int
+	seededAt time.Time
+	seen     uint64        // seq up to which it knows the conversation
+	rolling  time.Duration // back-off of its rollover
 
 	turns  map[string]*turn      // not over
 	over   map[string]bool       // ids of those that are
@@ -235,7 +236,7 @@ func (c *core) take(e event) {
 		c.unregister(e.name)
 	case evSeeded:
 		if r := c.runs[e.epoch]; r != nil {
-			r.seeded, r.dropped = e.seeded, e.dropped
+			r.seeded, r.dropped, r.seededAt = e.seeded, e.dropped, c.now
 		}
 	case evStarted:
 		c.startedWritten(e)

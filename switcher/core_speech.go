@@ -49,6 +49,9 @@ func (c *core) output(e evOutput) {
 	case NoticeOut:
 		c.noticed(r, o)
 		return
+	case StageOut:
+		c.stageEnded(r, o)
+		return
 	}
 	switch {
 	case r != c.active:
@@ -107,6 +110,17 @@ func (c *core) openTurn(r *run, item string) *turn {
 		return nil
 	}
 	return t
+}
+
+// stageEnded passes a measurement on, if it can be one.
+func (c *core) stageEnded(r *run, o StageOut) {
+	switch {
+	case o.Stage != StageSTT && o.Stage != StageLLM && o.Stage != StageTTS, o.Began.IsZero(), o.Ended.Before(o.Began),
+		!o.First.IsZero() && (o.First.Before(o.Began) || o.Ended.Before(o.First)), len(o.Engine) > 128, len(o.Item) > 64, len(o.Code) > 64:
+		c.count.BadOutputs++
+	default:
+		c.observe(Event{Kind: StageEnded, Epoch: r.epoch, Stage: &o})
+	}
 }
 
 func (c *core) noticed(r *run, o NoticeOut) {

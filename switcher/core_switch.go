@@ -35,7 +35,19 @@ type change struct {
 	replay  bool
 	cut     []InterruptedIn // turns of the old leg that were cut off for it
 
-	asked, ready, boundary time.Time
+	asked, ready, boundary, flushed, committed time.Time
+}
+
+// steps are the change's times, as far as it has come.
+func (c *core) steps(ch *change) *Steps {
+	st := &Steps{Asked: ch.asked}
+	if ch.run != nil {
+		st.Seeded = ch.run.seededAt
+	}
+	if !ch.ready.IsZero() {
+		st.Ready, st.Boundary, st.Flushed, st.Written = ch.ready, ch.boundary, ch.flushed, ch.committed
+	}
+	return st
 }
 
 // flushWait is how long the recorder may take to get everything written before a commit.
@@ -58,7 +70,7 @@ func (c *core) prepare(ch *change) {
 	c.last++
 	r := &run{pipe: ch.target, epoch: c.last, state: runNew, reason: ch.why, begun: c.now, turns: map[string]*turn{}, over: map[string]bool{}, told: map[string]bool{}, again: map[string]takenBack{}, utters: map[string]*utterance{}, alias: map[string]string{}}
 	c.runs[r.epoch] = r
-	ch.run = r
+	ch.run, ch.ready, ch.boundary, ch.flushed = r, time.Time{}, time.Time{}, time.Time{}
 	c.move(r, onPrepare)
 	if !ch.opened {
 		ch.opened = true
@@ -213,6 +225,7 @@ func (c *core) flushed(epoch uint64) {
 	}
 	c.off(dueFlush, "")
 	c.move(ch.run, onFlushed)
+	ch.flushed = c.now
 	c.do(aWriteCommit{item: c.entryItem(ch, "committed", ch.reason), before: ch.brings(), author: ch.author, epoch: c.epoch})
 }
 
@@ -227,6 +240,7 @@ func (c *core) commitWritten(e evCommitted) {
 	}
 	old, r := c.active, ch.run
 	c.move(r, onWritten)
+	ch.committed = c.now
 	c.change, c.active, c.epoch, c.lost, c.spoke = nil, r, r.epoch, nil, false
 	for _, k := range []string{dueRetry, duePhrase, dueRejoin, dueRollover} {
 		c.off(k, "")
@@ -272,8 +286,10 @@ func (c *core) committed(ch *change, r *run) {
 		Mode: r.Kind, From: ch.from, To: r.Name, Epoch: r.epoch, SeededItems: r.seeded, DroppedItems: r.dropped, Joined: ch.joined,
 		SwitchMS: c.now.Sub(ch.asked).Milliseconds(), PrepareMS: ch.ready.Sub(ch.asked).Milliseconds(), CommitMS: c.now.Sub(ch.boundary).Milliseconds(),
 	}
+	steps := c.steps(ch)
+	steps.Released = c.now
 	c.outcome(ch, finished{res: res})
-	c.observe(Event{Kind: PipelineCommitted, Epoch: r.epoch, From: ch.from, To: r.Name, Reason: ch.reason, OpID: ch.opID, Joined: ch.joined, Result: &res})
+	c.observe(Event{Kind: PipelineCommitted, Epoch: r.epoch, From: ch.from, To: r.Name, Reason: ch.reason, OpID: ch.opID, Joined: ch.joined, Result: &res, Steps: steps})
 	c.toolSwitched(ch.tools, &res, nil)
 }
 
@@ -315,7 +331,7 @@ func (c *core) abortOn(on step, err *Error) {
 	if ch.run != nil {
 		epoch = ch.run.epoch
 	}
-	c.observe(Event{Kind: PipelineAborted, Epoch: epoch, From: ch.from, To: ch.target.Name, Reason: ch.reason, OpID: ch.opID, Joined: ch.joined, Err: err})
+	c.observe(Event{Kind: PipelineAborted, Epoch: epoch, From: ch.from, To: ch.target.Name, Reason: ch.reason, OpID: ch.opID, Joined: ch.joined, Err: err, Steps: c.steps(ch)})
 	if c.active != nil {
 		for _, in := range ch.cut {
 			c.give(c.active, in)

@@ -10,8 +10,8 @@ type EventKind string
 // The kinds of event; the fields that count are named.
 const (
 	PipelinePreparing EventKind = "pipeline.preparing" // Epoch, From, To, Reason, OpID
-	PipelineCommitted EventKind = "pipeline.committed" // Epoch, From, To, Reason, OpID, Result; also of a no-op
-	PipelineAborted   EventKind = "pipeline.aborted"   // Epoch, From, To, Reason, OpID, Joined, Err
+	PipelineCommitted EventKind = "pipeline.committed" // Epoch, From, To, Reason, OpID, Result, Steps; also of a no-op, without Steps
+	PipelineAborted   EventKind = "pipeline.aborted"   // Epoch, From, To, Reason, OpID, Joined, Err, Steps
 	PipelineLost      EventKind = "pipeline.lost"      // From, Reason: the leg with the floor has died
 	SpeechStarted     EventKind = "speech.started"     // Who, Item
 	SpeechStopped     EventKind = "speech.stopped"     // Who, Item, Final (of the caller: the turn is over; it may come after one that is not)
@@ -21,6 +21,7 @@ const (
 	ToolCancelled     EventKind = "tool.cancel"        // Call
 	ToolAnswered      EventKind = "tool.result"        // Call, Text (the output), IsError
 	Noticed           EventKind = "notice"             // Code, Text
+	StageEnded        EventKind = "stage"              // Stage
 	LegsChanged       EventKind = "legs"               // what Legs gives has changed
 )
 
@@ -36,6 +37,7 @@ type Event struct {
 	Joined   []string // op_ids of the requests that joined
 	Result   *Result
 	Err      *Error
+	Steps    *Steps // of the leg that was tried last
 
 	Who         string // "caller" or "agent"
 	Item        string // the leg's id of the turn or utterance; the message recorded has it too, unless it was taken
@@ -48,7 +50,19 @@ type Event struct {
 	Deadline time.Time
 	IsError  bool
 
-	Code string // of a notice
+	Code  string // of a notice
+	Stage *StageOut
+}
+
+// Steps are the times of a switch's steps, in their order; zero: it did not come to that.
+type Steps struct {
+	Asked    time.Time // the switch was asked for
+	Seeded   time.Time // what the leg is told of the conversation was made
+	Ready    time.Time // the leg is connected and seeded
+	Boundary time.Time // the old leg may be cut off
+	Flushed  time.Time // what it said is in the log
+	Written  time.Time // and the commit too
+	Released time.Time // the new leg has the floor; what was held goes on
 }
 
 // Counters of a session; each drop has its own.

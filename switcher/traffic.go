@@ -64,7 +64,7 @@ func (PlayedIn) input()       {}
 func (ToolResultIn) input()   {}
 
 // Output is what a leg gives: ReadyOut, CallerSpeechOut, TranscriptOut, TextOut, SoundOut, ToolCallOut, ToolCancelOut,
-// TurnDoneOut, NoticeOut. Ids of turns and utterances are the leg's own, unique in its epoch, [A-Za-z0-9_-]{1,64}.
+// TurnDoneOut, NoticeOut, StageOut. Ids of turns and utterances are the leg's own, unique in its epoch, [A-Za-z0-9_-]{1,64}.
 type Output interface{ output() }
 
 // ReadyOut says that the leg is connected and seeded.
@@ -132,6 +132,29 @@ type NoticeOut struct {
 	Code, Message string
 }
 
+// StageOut says how long one try of one engine took, when it is over. It is for measurements and changes nothing; a leg that has no
+// stages gives none.
+type StageOut struct {
+	Stage  string // StageSTT, StageLLM or StageTTS
+	Engine string // its name
+	Item   string // the utterance or the turn
+	Began  time.Time
+	// First is when the first text (of a model) or sound (of a voice) came; of a recogniser, when it had all of the utterance's sound.
+	// Zero: it did not come to that.
+	First time.Time
+	Ended time.Time
+	Code  string // short and stable: "" it went well, "cancelled", or why it failed
+	// TokensIn and TokensOut are what a model's provider counted; 0: unknown.
+	TokensIn, TokensOut int
+}
+
+// Stages of a turn.
+const (
+	StageSTT = "stt"
+	StageLLM = "llm"
+	StageTTS = "tts"
+)
+
 // Codes of notices that the session acts on.
 const (
 	NoticeAnswerFailed = "answer_failed" // the caller waits for an answer that will not come, or not to its end: they are told
@@ -147,3 +170,4 @@ func (ToolCallOut) output()     {}
 func (ToolCancelOut) output()   {}
 func (TurnDoneOut) output()     {}
 func (NoticeOut) output()       {}
+func (StageOut) output()        {}

@@ -127,9 +127,9 @@ func (r *run) listen(u *utterance) {
 	_ = r.out(r.ctx, switcher.CallerSpeechOut{Item: u.id, Started: true, At: u.at}) // its place in the order of speech
 	var text string
 	gate := &partials{r: r, u: u}
-	err := r.try(r.ctx, r.stt, func(ctx context.Context, i int) (bool, error) {
+	err := r.try(r.ctx, r.stt, u.id, func(ctx context.Context, i int, m *timing) (bool, error) {
 		var err error
-		text, err = r.recognise(ctx, r.cfg.Recognizers[i], u, gate)
+		text, err = r.recognise(ctx, r.cfg.Recognizers[i], u, gate, m)
 		return false, err
 	})
 	gate.close()
@@ -148,7 +148,7 @@ func (r *run) listen(u *utterance) {
 }
 
 // recognise puts an utterance through one engine from its beginning.
-func (r *run) recognise(ctx context.Context, engine Recognizer, u *utterance, gate *partials) (string, error) {
+func (r *run) recognise(ctx context.Context, engine Recognizer, u *utterance, gate *partials, m *timing) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := newWatch(ctx, r.cfg.Timeouts.Listen)
@@ -177,6 +177,7 @@ func (r *run) recognise(ctx context.Context, engine Recognizer, u *utterance, ga
 	if err := speech.Write(resampler.Flush()); err != nil {
 		return "", err
 	}
+	m.begun()
 	w.next(r.cfg.Timeouts.Transcript)
 	text, err := speech.Finish(w)
 	return text, w.end(err)

@@ -32,12 +32,13 @@ func (r *run) speak(t *turn) {
 
 // speakPhrase has one phrase said; its text is put out with its sound, as it was written.
 func (r *run) speakPhrase(t *turn, of phrase, say string) error {
-	return r.try(t.ctx, r.tts, func(ctx context.Context, i int) (bool, error) {
+	return r.try(t.ctx, r.tts, of.part.id, func(ctx context.Context, i int, m *timing) (bool, error) {
 		voice := r.cfg.Voices[i]
 		w := newWatch(ctx, r.cfg.Timeouts.FirstSound)
 		p := &phraseSound{t: t, part: of.part, ctx: ctx, rate: voice.Rate(), words: newWords(of.text, r.pace)}
 		err := voice.Speak(w, say, func(samples []int16) error {
 			w.hold()
+			m.begun()
 			defer w.next(r.cfg.Timeouts.NextSound)
 			return p.push(samples)
 		})

@@ -50,16 +50,46 @@ func (l *ladder) failed(i int, until time.Time) {
 // errBroken: a stage failed after something of it had been used.
 var errBroken = errors.New("broke off")
 
-// try runs a stage: f with one engine after the other until it succeeds. f says whether something of what the engine gave has
-// been used; then nothing is tried again and the error wraps errBroken.
-func (r *run) try(ctx context.Context, l *ladder, f func(ctx context.Context, i int) (used bool, err error)) error {
+// timing is what a try of an engine notes of itself, for StageOut.
+type timing struct {
+	first     time.Time
+	tokensIn  int
+	tokensOut int
+}
+
+// begun notes the first time that it is called.
+func (m *timing) begun() {
+	if m.first.IsZero() {
+		m.first = time.Now()
+	}
+}
+
+// measured tells the session how long a try took; a leg that is being stopped tells nobody.
+func (r *run) measured(ctx context.Context, l *ladder, i int, item string, began time.Time, m timing, err error) {
+	if r.ctx.Err() != nil {
+		return
+	}
+	o := switcher.StageOut{Stage: l.stage, Engine: l.names[i], Item: item, Began: began, First: m.first, Ended: time.Now(), TokensIn: m.tokensIn, TokensOut: m.tokensOut}
+	if err != nil {
+		if o.Code = code(err); ctx.Err() != nil {
+			o.Code = "cancelled"
+		}
+	}
+	_ = r.out(r.ctx, o)
+}
+
+// try runs a stage of an utterance or a turn: f with one engine after the other until it succeeds. f says whether something of what the
+// engine gave has been used; then nothing is tried again and the error wraps errBroken.
+func (r *run) try(ctx context.Context, l *ladder, item string, f func(ctx context.Context, i int, m *timing) (used bool, err error)) error {
 	var last error
 	for nth, i := range l.order(time.Now()) {
 		if nth > 0 {
 			r.notice(l.stage+"_failover", "%s stands in", l.names[i])
 		}
 		for attempt := range r.cfg.Retry.Attempts {
-			used, err := f(ctx, i)
+			began, m := time.Now(), timing{}
+			used, err := f(ctx, i, &m)
+			r.measured(ctx, l, i, item, began, m, err)
 			if err == nil {
 				l.failed(i, time.Time{})
 				return nil

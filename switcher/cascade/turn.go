@@ -201,12 +201,13 @@ const maxAnswerCalls = 64
 
 // askModel gets one answer: its text is said as it comes, its calls are given back when it is whole.
 func (r *run) askModel(ctx context.Context, t *turn, req Request) (calls []Call, err error) {
-	err = r.try(ctx, r.llm, func(ctx context.Context, i int) (used bool, err error) {
+	err = r.try(ctx, r.llm, t.part.id, func(ctx context.Context, i int, m *timing) (used bool, err error) {
 		calls = nil
 		before := t.text.Len()
 		w := newWatch(ctx, r.cfg.Timeouts.FirstText)
 		fin, err := r.cfg.Models[i].Answer(w, req, func(d Delta) error {
 			w.hold()
+			m.begun()
 			defer w.next(r.cfg.Timeouts.NextText)
 			if d.Call != nil && len(calls) < maxAnswerCalls {
 				calls = append(calls, *d.Call)
@@ -214,6 +215,7 @@ func (r *run) askModel(ctx context.Context, t *turn, req Request) (calls []Call,
 			return t.say(ctx, d.Text)
 		})
 		err = w.end(err)
+		m.tokensIn, m.tokensOut = fin.TokensIn, fin.TokensOut
 		used = t.text.Len() > before
 		switch {
 		case err != nil:

@@ -225,7 +225,7 @@ func (l *legs) emit(epoch uint64) switcher.Emit {
 				payload = binary.LittleEndian.AppendUint16(payload, uint16(v))
 			}
 			l.conn.sendBinary(wire.AudioHeader{Type: wire.TypeAudio, Epoch: epoch, ItemID: m.Item, Rate: m.Rate, Format: wire.FormatPCM, Text: m.Text}, payload)
-		case switcher.CallerSpeechOut, switcher.ToolCancelOut, switcher.NoticeOut: // the wire has no place for these
+		case switcher.CallerSpeechOut, switcher.ToolCancelOut, switcher.NoticeOut, switcher.StageOut: // the wire has no place for these
 		}
 		return ctx.Err()
 	}
