@@ -72,7 +72,7 @@ func (a *assembler) begin(s *slot) {
 		return
 	}
 	a.cur = a.newFrame()
-	a.cur.key, a.cur.ts = key, s.ts
+	a.cur.key, a.cur.ts, a.cur.temporal = key, s.ts, s.pkt.temporal
 	a.depay.begin()
 }
 
@@ -122,6 +122,7 @@ func (a *assembler) finish() {
 	}
 	a.cur = nil
 	f.key, f.width, f.height = h.key, h.width, h.height
+	f.temporal.unreferenced = f.temporal.unreferenced || h.unreferenced
 	f.capturedAt = a.clock.capturedAt(f.ts, f.receivedAt)
 	if f.key {
 		a.needKey = false

@@ -135,10 +135,11 @@ func (s *sender) clip(n, gop, size int) (ps []*rtp.Packet) {
 
 // receiver runs an assembler, checks it after each step and copies what comes out.
 type receiver struct {
-	t   *testing.T
-	a   *assembler
-	at  time.Time
-	got [][]byte
+	t        *testing.T
+	a        *assembler
+	at       time.Time
+	got      [][]byte
+	temporal temporal // of the newest
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -165,6 +166,7 @@ func (r *receiver) take(fs []*frame) {
 	r.t.Helper()
 	for _, f := range fs {
 		r.got = append(r.got, bytes.Clone(f.data))
+		r.temporal = f.temporal
 		r.a.recycle(f)
 	}
 	if err := r.a.check(); err != nil {

@@ -52,6 +52,9 @@ func (d *av1Depacketizer) parse(payload []byte) (packet, error) {
 	}
 	kind := first[0] >> 3 & 15
 	p.key = p.start && (kind == av1hdr.TypeSequence || p.head&av1N != 0)
+	if first[0]&4 != 0 && len(first) > 1 { // the OBU's extension
+		p.temporal.known, p.temporal.id = true, first[1]>>5
+	}
 	p.maybe = p.start && kind != av1hdr.TypeFrame && kind != av1hdr.TypeHeader
 	if p.start && kind == av1hdr.TypeSequence {
 		if o, _, err := av1hdr.ParseOBU(first); err == nil && whole {
@@ -158,7 +161,7 @@ func (d *av1Depacketizer) finish(frame []byte) ([]byte, head, error) {
 		return frame, head{}, errNoFrame
 	case d.key:
 		d.sequence = d.newest
-		return frame, head{true, d.sizeW, d.sizeH}, nil
+		return frame, head{key: true, width: d.sizeW, height: d.sizeH}, nil
 	case d.newest != nil && !bytes.Equal(d.newest, d.sequence):
 		return frame, head{}, errAV1Change
 	}

@@ -18,6 +18,8 @@ type packet struct {
 	pictureID    uint16
 	pictureMask  uint16 // 0x7f or 0x7fff: where pictureID wraps
 
+	temporal temporal // of a start
+
 	width, height uint16 // pixels, where the packet says them and they are in bounds
 	head          byte   // the depacketizer's own
 	data          []byte
@@ -27,6 +29,7 @@ type packet struct {
 type head struct {
 	key           bool
 	width, height int
+	unreferenced  bool
 }
 
 // depacketizer knows one codec's RTP payloads. parse looks at one packet alone, in whatever order they come; the others are called in order

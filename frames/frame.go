@@ -11,10 +11,19 @@ type frame struct {
 	data          []byte
 	key           bool
 	width, height int // pixels; key frames only
+	temporal      temporal
 	ts            uint32
 	receivedAt    time.Time // of its last packet
 	capturedAt    time.Time
 	colour        yuv.Colour // what the RTP colour space extension said last; the stream's own word goes before it
+}
+
+// temporal is a frame's place among the layers in time.
+type temporal struct {
+	known        bool  // the packets tell a layer; else id and sync mean nothing
+	id           uint8 // 0: the base, which refers to no other layer. A frame of layer n is decoded with all of 0 to n or not at all
+	sync         bool  // refers to the base alone (VP8), or to no frame of its own layer since (VP9): from here on its layer may be joined
+	unreferenced bool  // no other frame refers to it: it can always be left out
 }
 
 const (

@@ -36,6 +36,7 @@ type h264Depacketizer struct {
 	fragment   byte // type of the unit in fragments that is not at its end; 0: none
 	slices     int
 	idr, inter bool
+	referenced bool // another frame may refer to it: nal_ref_idc is not 0
 	headless   bool // its first slice is not the first of the picture
 	firstPPS   int
 	ownSPS     [32]bool
@@ -169,7 +170,7 @@ func (d *h264Depacketizer) forget() {
 }
 
 func (d *h264Depacketizer) begin() {
-	d.fragment, d.slices, d.idr, d.inter, d.headless, d.firstPPS = 0, 0, false, false, false, 0
+	d.fragment, d.slices, d.idr, d.inter, d.headless, d.firstPPS, d.referenced = 0, 0, false, false, false, 0, false
 	d.ownSPS, d.damaged = [32]bool{}, nil
 	clear(d.ownPPS)
 }
@@ -251,6 +252,7 @@ func (d *h264Depacketizer) slice(nal []byte) error {
 		d.headless, d.firstPPS = !first, pps
 	}
 	d.slices++
+	d.referenced = d.referenced || nal[0]&0x60 != 0
 	if h264hdr.Type(nal) == h264hdr.TypeIDR {
 		d.idr = true
 	} else {
@@ -273,7 +275,7 @@ func (d *h264Depacketizer) finish(frame []byte) ([]byte, head, error) {
 	case !d.idr && d.changed:
 		return frame, head{}, fmt.Errorf("%w: other parameter sets, but no IDR", errH264Frame)
 	case !d.idr:
-		return frame, head{}, nil
+		return frame, head{unreferenced: !d.referenced}, nil
 	}
 	pps := d.pps[d.firstPPS]
 	if pps == nil {
@@ -291,7 +293,7 @@ func (d *h264Depacketizer) finish(frame []byte) ([]byte, head, error) {
 		return frame, head{}, err
 	}
 	d.changed = false
-	return d.complete(frame, id), head{true, s.Width, s.Height}, nil
+	return d.complete(frame, id), head{key: true, width: s.Width, height: s.Height}, nil
 }
 
 // complete puts the sets that the frame does not bring itself before it: its sequence parameter set and all that belong to it.

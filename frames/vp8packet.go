@@ -35,7 +35,7 @@ func (vp8Depacketizer) finish(frame []byte) ([]byte, head, error) {
 	if err == nil {
 		err = h.CheckComplete(len(frame))
 	}
-	return frame, head{h.Key, h.Width, h.Height}, err
+	return frame, head{key: h.Key, width: h.Width, height: h.Height}, err
 }
 
 // parseVP8 reads the descriptor; at least one byte of data follows it.
@@ -54,6 +54,7 @@ func parseVP8(payload []byte) (packet, error) {
 		return packet{}, errVP8Descriptor
 	}
 	p.start = first&0x10 != 0 && first&0x07 == 0
+	p.temporal.unreferenced = first&0x20 != 0
 	if first&0x80 != 0 { // X
 		ext, ok := next()
 		if !ok {
@@ -79,8 +80,12 @@ func parseVP8(payload []byte) (packet, error) {
 			}
 		}
 		if ext&0x30 != 0 { // T or K: TID, Y, KEYIDX
-			if _, ok := next(); !ok {
+			v, ok := next()
+			if !ok {
 				return packet{}, errVP8Descriptor
+			}
+			if ext&0x20 != 0 {
+				p.temporal.known, p.temporal.id, p.temporal.sync = true, v>>6, v&0x20 != 0
 			}
 		}
 	}

@@ -43,7 +43,9 @@ func (vp9Depacketizer) parse(payload []byte) (packet, error) {
 	}
 	spatial := byte(0)
 	if first&bitL != 0 {
-		spatial = r.next() >> 1 & 7
+		v := r.next()
+		spatial = v >> 1 & 7
+		p.temporal.known, p.temporal.id, p.temporal.sync = true, v>>5, v&0x10 != 0
 		if first&bitF == 0 {
 			r.next() // TL0PICIDX
 		}
@@ -93,5 +95,5 @@ func (r *bytesReader) structure() {
 
 func (vp9Depacketizer) finish(frame []byte) ([]byte, head, error) {
 	h, err := vp9hdr.Check(frame)
-	return frame, head{h.Key, h.Width, h.Height}, err
+	return frame, head{h.Key, h.Width, h.Height, h.Refresh == 0}, err
 }

@@ -26,6 +26,7 @@ type Header struct {
 	Show          bool
 	FullRange     bool // key frames only
 	Space         int  // color_space; key frames only
+	Refresh       byte // bit n: the frame is kept as reference n; 0: no other frame refers to it
 	Width, Height int  // pixels; 0: as a reference has it
 }
 
@@ -42,10 +43,10 @@ func Parse(frame []byte) (h Header, err error) {
 		return h, ErrProfile
 	}
 	if h.ShowExisting = b.Flag(); h.ShowExisting {
-		h.Show = true
+		h.Show, h.Refresh = true, 0xff // which frame is shown may depend on it: it is not left out
 		return h, nil
 	}
-	h.Key = !b.Flag()
+	h.Key, h.Refresh = !b.Flag(), 0xff // until an inter frame says less
 	h.Show = b.Flag()
 	resilient := b.Flag()
 	if h.Key {
@@ -68,10 +69,11 @@ func Parse(frame []byte) (h Header, err error) {
 		if b.Read(24) != 0x498342 {
 			return h, ErrSync
 		}
-		b.Skip(8)
+		h.Refresh = byte(b.Read(8))
 		return h, h.size(b)
 	}
-	b.Skip(8 + 3*4)
+	h.Refresh = byte(b.Read(8))
+	b.Skip(3 * 4)
 	for range 3 {
 		if b.Flag() { // the size of this reference
 			if b.Short {
@@ -95,7 +97,7 @@ func (h *Header) size(b *coded.Bits) error {
 	return nil
 }
 
-// Check reads the header of every frame of a superframe and gives that of the first.
+// Check reads the header of every frame of a superframe and gives that of the first; its Refresh is that of all.
 func Check(data []byte) (first Header, err error) {
 	if len(data) == 0 {
 		return first, ErrShort
@@ -107,6 +109,7 @@ func Check(data []byte) (first Header, err error) {
 	if n == 0 {
 		return Parse(data)
 	}
+	refresh := byte(0)
 	for i, size := range sizes[:n] {
 		if size == 0 {
 			continue // a frame left out
@@ -115,11 +118,13 @@ func Check(data []byte) (first Header, err error) {
 		if err != nil {
 			return first, err
 		}
+		refresh |= h.Refresh
 		if i == 0 {
 			first = h
 		}
 		data = data[size:]
 	}
+	first.Refresh = refresh
 	return first, nil
 }
 
