@@ -7,6 +7,7 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/context/project"
 	"sightline/switcher"
 	"sightline/switcher/realtime/dialect"
 )
@@ -164,6 +165,11 @@ func (c *core) newItem(e *dialect.ItemCreate) (it *item, logged chatctx.Item, f 
 	switch d.Type {
 	case dialect.ItemMessage:
 		m, f := message(&d)
+		if f == nil && d.Role == "system" { // another Sightline tells of a handoff or a summary
+			if note, ok := project.ReadNote(d.ID, m.Content.Text()); ok {
+				return &item{Item: d}, note, nil
+			}
+		}
 		return &item{Item: d}, m, f
 	case dialect.ItemCall:
 		if d.CallID == "" || len(d.CallID) > 128 || !toolName.MatchString(d.Name) {

@@ -314,6 +314,25 @@ func TestG12WhatNobodyAsksForIsBounded(t *testing.T) {
 	}
 }
 
+// A note of another Sightline's projection becomes the item that it tells of; any other system text stays a message.
+func TestNotesBecomeTheItemsTheyTellOf(t *testing.T) {
+	for text, want := range map[string]string{
+		`⟦handoff: you, the agent "billing", have taken over this conversation from the agent "intake". Reason: "dispute".⟧`: "*chatctx.AgentHandoff",
+		`⟦summary of the conversation before this point: "the caller greeted"⟧`:                                              "*chatctx.Summary",
+		`be brief`: "*chatctx.Message",
+	} {
+		b := newTable(t)
+		content, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.client(`{"type":"conversation.item.create","item":{"id":"n","type":"message","role":"system","content":[{"type":"input_text","text":` + string(content) + `}]}}`)
+		if len(b.ops) != 1 || fmt.Sprintf("%T", b.ops[0].Item) != want || b.ops[0].Item.ItemID() != "n" {
+			t.Errorf("%s: the log was given %+v, want one %s", text, b.ops, want)
+		}
+	}
+}
+
 func TestOthersItemsAreTold(t *testing.T) {
 	b := newTable(t)
 	entry := func(op string, item chatctx.Item) chatctx.Entry {

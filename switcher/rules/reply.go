@@ -3,8 +3,6 @@ package rules
 import (
 	"context"
 	"strings"
-
-	chatctx "sightline/context"
 )
 
 // Reply is an answer: text to be said, calls to be made, or both. After calls the model is asked again, with their outputs in
@@ -97,30 +95,6 @@ func lookUp(words []string) (found *rule, narrow bool) {
 		}
 	}
 	return found, false
-}
-
-// takenOver is what to say when the call was just handed over.
-func takenOver(items chatctx.Items) (string, bool) {
-	for i := len(items) - 1; i >= 0; i-- {
-		switch item := items[i].(type) {
-		case *chatctx.PipelineSwitch, *chatctx.ConfigUpdate, *chatctx.Summary:
-			continue
-		case *chatctx.AgentHandoff:
-			text := "I take over from " + item.FromAgent + "."
-			if item.FromAgent == "" {
-				text = "I take over."
-			}
-			if item.Reason != "" {
-				text += " Reason: " + strings.TrimRight(short(item.Reason), ".") + "."
-			}
-			if f := readFacts(items); f.order != "" {
-				text += " Your order number is " + spoken(f.order) + "."
-			}
-			return text, true
-		}
-		return "", false
-	}
-	return "", false
 }
 
 func join(a, b string) string { return strings.TrimSpace(a + " " + b) }
