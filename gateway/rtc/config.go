@@ -47,6 +47,7 @@ type Config struct {
 	ConnectTimeout time.Duration                               // from the offer to connected, else the peer fails; default 20 s
 	MaxUnconnected int                                         // peers not yet connected, all together; default 200
 
+	MaxVideoBPS    int                                         // what answers say that a video section may have, bits/s; 0: they say nothing
 	disconnectedAfter, failedAfter time.Duration // tests shorten them
 	remote                         *policy       // tests set another than the rest of the config means
 }

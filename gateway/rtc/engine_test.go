@@ -76,7 +76,7 @@ func TestAnswerIsCutToWhatFFmpegReads(t *testing.T) {
 	for i := range 250 {
 		raw += fmt.Sprintf("a=candidate:%d 1 udp 2130706431 203.0.113.%d 50000 typ host\r\n", i, i+1)
 	}
-	answer, err := finishAnswer(raw, plan, nil, true)
+	answer, err := finishAnswer(raw, plan, nil, true, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestAnswerNamesNoFormatWithoutItsPartner(t *testing.T) {
 	}
 	raw := strings.Replace(minimal, "SAVPF 96\r\n", "SAVPF 96 97 98\r\n", 1) +
 		"a=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\na=rtpmap:98 rtx/90000\r\na=fmtp:98 apt=99\r\na=candidate:1 1 udp 1 203.0.113.1 5 typ host\r\n"
-	answer, err := finishAnswer(raw, plan, nil, true)
+	answer, err := finishAnswer(raw, plan, nil, true, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,7 @@ type Peer struct {
 	ended   bool            // guarded by mu: spawn no more
 
 	state atomic.Value // State
+	asked asking
 }
 
 // signalling is the generation of ICE that is in force.
@@ -79,7 +80,7 @@ func randomSSRC() uint32 {
 	return binary.BigEndian.Uint32(b[:]) | 1
 }
 
-// limitChannels lets a few data channels stand, unread: clients that open one must not fail.
+// limitChannels lets a few data channels stand, unread: clients that open one must not fail. On one, its page is told what to send.
 func (p *Peer) limitChannels() func(*webrtc.DataChannel) {
 	var n atomic.Int32
 	return func(d *webrtc.DataChannel) {
@@ -87,6 +88,10 @@ func (p *Peer) limitChannels() func(*webrtc.DataChannel) {
 			_ = d.Close()
 		}
 	}
+			return
+		}
+		if d.Label() == SenderChannel {
+			p.listens(d)
 }
 
 // run is the peer's life: it reports states, bounds the time to connect, and ends the peer.

@@ -24,7 +24,7 @@ type answerPlan struct {
 // finishAnswer puts Pion's answer right; pure. Every m-line of the offer is answered in its place (refused ones with
 // port 0), RTCP is multiplexed only, candidates stand once and in the order that helps the simplest clients, and
 // nothing names a format that is not there.
-func finishAnswer(pionAnswer string, pl *offerPlan, publicIPs []string, keepPrivate bool) (*answerPlan, error) {
+func finishAnswer(pionAnswer string, pl *offerPlan, publicIPs []string, keepPrivate bool, videoBPS int) (*answerPlan, error) {
 	d := &sdp.SessionDescription{}
 	if err := d.UnmarshalString(pionAnswer); err != nil {
 		return nil, fmt.Errorf("read pion's answer: %w", err)
@@ -58,6 +58,7 @@ func finishAnswer(pionAnswer string, pl *offerPlan, publicIPs []string, keepPriv
 		if s.media != "application" {
 			echoFormat(m, s.codec)
 			insertAfter(m, sdp.AttrKeyRTCPMux, sdp.NewPropertyAttribute("rtcp-mux-only")) // RFC 8858
+			capBandwidth(m, videoBPS, s.layers)
 		}
 		d.MediaDescriptions = append(d.MediaDescriptions, m)
 	}

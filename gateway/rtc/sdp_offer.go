@@ -26,6 +26,7 @@ type section struct {
 	sends              bool // the offerer sends media in it
 	hears              bool // the offerer takes media in it
 	pli                bool // the offerer negotiated nack pli
+	layers             bool // of simulcast
 	codec              choice
 }
 
@@ -119,6 +120,7 @@ func (pl *offerPlan) readSections() error {
 				rids++
 			}
 		}
+		s.layers = rids > 1
 		if rids > maxRIDs {
 			return problem.New(problem.TooLarge, "section %d (%s) has %d simulcast layers; at most %d are allowed", i, s.media, rids, maxRIDs)
 		}

@@ -69,7 +69,7 @@ func (p *Peer) negotiate(ctx context.Context, plan *offerPlan, offer string) (*a
 	case <-p.closing:
 		return nil, errGone
 	}
-	answer, err := finishAnswer(p.pc.LocalDescription().SDP, plan, p.engine.cfg.PublicIPs, p.engine.cfg.AllowPrivate)
+	answer, err := finishAnswer(p.pc.LocalDescription().SDP, plan, p.engine.cfg.PublicIPs, p.engine.cfg.AllowPrivate, p.engine.cfg.MaxVideoBPS)
 	if err != nil {
 		var known *problem.Error
 		if errors.As(err, &known) {
