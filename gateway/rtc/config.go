@@ -26,6 +26,7 @@ const (
 	maxTCPSockets  = 512      // ICE-TCP connections of all peers together
 	tcpWriteBuffer = 64 << 10 // bytes queued to one TCP peer before packets are dropped
 	tcpFirstSTUN   = 5 * time.Second
+	acceptPause    = 20 * time.Millisecond // after an error that is not the listener's end
 
 	udpReadBuffer = 4 << 20 // asked for; the kernel's rmem_max may cut it
 
@@ -46,8 +47,8 @@ type Config struct {
 	GatherTimeout  time.Duration                               // before answering; default 3 s
 	ConnectTimeout time.Duration                               // from the offer to connected, else the peer fails; default 20 s
 	MaxUnconnected int                                         // peers not yet connected, all together; default 200
-
 	MaxVideoBPS    int                                         // what answers say that a video section may have, bits/s; 0: they say nothing
+
 	disconnectedAfter, failedAfter time.Duration // tests shorten them
 	remote                         *policy       // tests set another than the rest of the config means
 }

@@ -20,7 +20,7 @@ type Engine struct {
 	policy policy
 	log    *slog.Logger
 	socks  *sockets
-	api    *webrtc.API
+	api    *apiParts
 	cert   webrtc.Certificate
 
 	mu          sync.Mutex
@@ -28,7 +28,8 @@ type Engine struct {
 	unconnected int                // guarded by mu
 	closed      bool               // guarded by mu
 
-	stuck atomic.Int64 // peers whose goroutines had not returned closeTimeout after their end
+	stuck     atomic.Int64 // peers whose goroutines had not returned closeTimeout after their end
+	overLimit atomic.Int64 // peers that a watchdog has ended
 }
 
 // New opens the sockets. Close frees them.
@@ -73,13 +74,17 @@ type EngineStats struct {
 	Peers       int   `json:"peers"`
 	Unconnected int   `json:"unconnected"`
 	StuckCloses int64 `json:"stuck_closes"`
+
+	FloodDrops uint64 `json:"flood_drops"` // packets of sources that send more than maxSourcePackets or maxSourceChecks
+	OverLimit  int64  `json:"over_limit"`  // peers closed for more SSRCs or addresses than allowed
 }
 
 // Stats gives a snapshot.
 func (e *Engine) Stats() EngineStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return EngineStats{Peers: len(e.peers), Unconnected: e.unconnected, StuckCloses: e.stuck.Load()}
+	return EngineStats{Peers: len(e.peers), Unconnected: e.unconnected, StuckCloses: e.stuck.Load(),
+		FloodDrops: e.socks.flooded.Load(), OverLimit: e.overLimit.Load()}
 }
 
 // Close refuses further offers, closes every peer that is left, then the sockets. A second call does nothing.

@@ -25,8 +25,19 @@ const (
 	contentTypeURI = "http://www.webrtc.org/experiments/rtp-hdrext/video-content-type"
 )
 
-// newAPI builds what all PeerConnections come from.
-func newAPI(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (*webrtc.API, error) {
+// apiParts are what all PeerConnections are made of.
+type apiParts struct {
+	media    *webrtc.MediaEngine // Pion copies it for each
+	chain    *interceptor.Registry
+	settings webrtc.SettingEngine
+}
+
+// forPeer adds a peer's own hooks.
+func (a *apiParts) forPeer(w *watchdog) *webrtc.API {
+	return webrtc.NewAPI(webrtc.WithMediaEngine(a.media), webrtc.WithInterceptorRegistry(a.chain), webrtc.WithSettingEngine(w.settings(a.settings)))
+}
+
+func newAPI(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (*apiParts, error) {
 	media := &webrtc.MediaEngine{}
 	if err := registerCodecs(media); err != nil {
 		return nil, fmt.Errorf("register codecs: %w", err)
@@ -39,7 +50,7 @@ func newAPI(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (*webr
 	if err != nil {
 		return nil, err
 	}
-	return webrtc.NewAPI(webrtc.WithMediaEngine(media), webrtc.WithInterceptorRegistry(chain), webrtc.WithSettingEngine(settings)), nil
+	return &apiParts{media, chain, settings}, nil
 }
 
 func registerCodecs(m *webrtc.MediaEngine) error {

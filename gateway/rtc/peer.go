@@ -55,7 +55,8 @@ func (e *Engine) newPeer(plan *offerPlan, h Handlers) (*Peer, error) {
 	if err := e.admit(p); err != nil {
 		return nil, err
 	}
-	pc, err := e.api.NewPeerConnection(webrtc.Configuration{Certificates: []webrtc.Certificate{e.cert}})
+	w := &watchdog{tooMuch: p.tooMuch}
+	pc, err := e.api.forPeer(w).NewPeerConnection(webrtc.Configuration{Certificates: []webrtc.Certificate{e.cert}})
 	if err != nil {
 		e.forget(p, true)
 		return nil, problem.New(problem.Internal, "the gateway could not make a peer connection").WithCause(err)
@@ -67,6 +68,7 @@ func (e *Engine) newPeer(plan *offerPlan, h Handlers) (*Peer, error) {
 		default:
 		}
 	})
+	pc.SCTP().Transport().ICETransport().OnSelectedCandidatePairChange(w.pairChanged)
 	pc.OnTrack(p.onTrack)
 	pc.OnDataChannel(p.limitChannels())
 	go p.run()
@@ -86,12 +88,12 @@ func (p *Peer) limitChannels() func(*webrtc.DataChannel) {
 	return func(d *webrtc.DataChannel) {
 		if n.Add(1) > maxDataChannels {
 			_ = d.Close()
-		}
-	}
 			return
 		}
 		if d.Label() == SenderChannel {
 			p.listens(d)
+		}
+	}
 }
 
 // run is the peer's life: it reports states, bounds the time to connect, and ends the peer.
@@ -175,6 +177,15 @@ func (p *Peer) spawn(f func()) {
 	if !p.ended {
 		p.wg.Go(f)
 	}
+}
+
+// tooMuch ends a peer that goes over a bound.
+func (p *Peer) tooMuch(reason string, limit int) {
+	p.endOnce.Do(func() {
+		p.engine.overLimit.Add(1)
+		p.engine.log.Warn(reason, "limit", limit)
+		close(p.closing)
+	})
 }
 
 func (p *Peer) end() { p.endOnce.Do(func() { close(p.closing) }) }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/pion/ice/v4"
 	"github.com/pion/logging"
@@ -21,6 +22,7 @@ type sockets struct {
 	udpPort int
 	tcp     *ice.TCPMuxDefault // nil: off
 	tcpPort int
+	flooded atomic.Uint64 // packets thrown away unread, see guardedUDP
 }
 
 func openSockets(cfg Config, logs logging.LoggerFactory) (*sockets, error) {
@@ -37,7 +39,8 @@ func openSockets(cfg Config, logs logging.LoggerFactory) (*sockets, error) {
 	for _, c := range conns {
 		at := c.LocalAddr().(*net.UDPAddr).AddrPort()
 		s.addrs, s.udpPort = append(s.addrs, at.Addr().Unmap()), int(at.Port())
-		muxes = append(muxes, ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: c, Logger: logs.NewLogger("udpmux")}))
+		guarded := &guardedUDP{UDPConn: c, packets: newFloodGate(maxSourcePackets), checks: newFloodGate(maxSourceChecks), dropped: &s.flooded}
+		muxes = append(muxes, ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: guarded, Logger: logs.NewLogger("udpmux")}))
 	}
 	s.udp = ice.NewMultiUDPMuxDefault(muxes...)
 	if cfg.TCPPort < 0 {
@@ -157,7 +160,8 @@ func listenTCP(addrs []netip.Addr, port int) (net.Listener, error) {
 	return &boundedListener{Listener: ln, addrs: addrs}, nil
 }
 
-// boundedListener keeps at most maxTCPSockets connections; further ones are closed at once.
+// boundedListener keeps at most maxTCPSockets connections; further ones are closed at once. The mux gives up at the first error,
+// so only the listener's own end is one: being out of file descriptors passes.
 type boundedListener struct {
 	net.Listener
 	addrs []netip.Addr
@@ -167,8 +171,12 @@ type boundedListener struct {
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return nil, err
+		}
+		if err != nil {
+			time.Sleep(acceptPause)
+			continue
 		}
 		at, ok := c.LocalAddr().(*net.TCPAddr)
 		if !ok || !slices.Contains(l.addrs, at.AddrPort().Addr().Unmap()) || l.open.Load() >= maxTCPSockets {
@@ -176,16 +184,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			continue
 		}
 		l.open.Add(1)
-		return &countedConn{Conn: c, done: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+		closed := make(chan struct{})
+		return &guardedTCP{Conn: c, closed: closed, done: sync.OnceFunc(func() { close(closed); l.open.Add(-1) })}, nil
 	}
-}
-
-type countedConn struct {
-	net.Conn
-	done func()
-}
-
-func (c *countedConn) Close() error {
-	c.done()
-	return c.Conn.Close()
 }
