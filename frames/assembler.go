@@ -61,6 +61,7 @@ type assembler struct {
 	ids     pictureIDs
 
 	clock captureClock
+	said  saying
 	meter meter
 
 	// outputs
@@ -148,7 +149,8 @@ func (a *assembler) restart() {
 		a.flush()
 		a.breakChain()
 	}
-	a.lastTSAt, a.clock = time.Time{}, captureClock{}
+	a.lastTSAt = time.Time{}
+	a.clock.restart()
 }
 
 // flush empties the ring and the frame in work.
@@ -178,6 +180,7 @@ func (a *assembler) accept(ext int64, p *rtp.Packet, at time.Time) {
 			a.watchTimestamp(p.Timestamp, at)
 		}
 		a.clock.observe(p.Timestamp, at)
+		a.said.read(p, s.pkt.key, &a.clock, at)
 	}
 	if !a.active {
 		a.depay.keep(s.pkt)

@@ -123,7 +123,7 @@ func (a *assembler) finish() {
 	a.cur = nil
 	f.key, f.width, f.height = h.key, h.width, h.height
 	f.temporal.unreferenced = f.temporal.unreferenced || h.unreferenced
-	f.capturedAt = a.clock.capturedAt(f.ts, f.receivedAt)
+	f.captured, f.colour = a.clock.capturedAt(f.ts, f.receivedAt), a.said.colourFor(f.ts)
 	if f.key {
 		a.needKey = false
 		a.keys++

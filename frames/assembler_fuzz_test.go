@@ -103,8 +103,8 @@ func (m *mistreated) took(fs []*frame) error {
 			return fmt.Errorf("frame %d: key %v", n, f.key)
 		case !f.key && n != m.last+1:
 			return fmt.Errorf("inter frame %d came out after %d: a broken chain", n, m.last)
-		case f.capturedAt.After(f.receivedAt) || f.receivedAt.After(m.at):
-			return fmt.Errorf("frame %d: captured %v, received %v, now %v", n, f.capturedAt, f.receivedAt, m.at)
+		case f.captured.at.After(f.receivedAt) || f.receivedAt.After(m.at):
+			return fmt.Errorf("frame %d: captured %v, received %v, now %v", n, f.captured.at, f.receivedAt, m.at)
 		}
 		m.last = n
 		m.a.recycle(f)

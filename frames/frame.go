@@ -14,7 +14,7 @@ type frame struct {
 	temporal      temporal
 	ts            uint32
 	receivedAt    time.Time // of its last packet
-	capturedAt    time.Time
+	captured      capture
 	colour        yuv.Colour // what the RTP colour space extension said last; the stream's own word goes before it
 }
 

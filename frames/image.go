@@ -13,6 +13,8 @@ type Image struct {
 	MIME          string // image/jpeg or image/png
 	Width, Height int    // pixels
 	CapturedAt    time.Time
+	CaptureError  time.Duration // how far off that may be; 0: not known
+	CaptureClock  CaptureClock
 	ReceivedAt    time.Time // when the last packet of its frame arrived; never before CapturedAt
 	RTPTimestamp  uint32
 	Black         bool // mean luma ≤ 18 and variance < 2 in video range: the camera is muted or covered

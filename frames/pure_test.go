@@ -80,7 +80,7 @@ func TestCaptureClock(t *testing.T) {
 			ts := uint32(4294000000) + uint32(int64(float64(i*3000)*(1+drift)))
 			received := captured.Add(delay + time.Duration(rng.Int64N(int64(jitter)+1)))
 			c.observe(ts, received)
-			got := c.capturedAt(ts, received)
+			got := c.capturedAt(ts, received).at
 			if got.After(received) {
 				t.Fatalf("captured %v, received %v", got, received)
 			}
@@ -113,7 +113,7 @@ func TestCaptureClock(t *testing.T) {
 		}
 		late := t0.Add(5 * time.Second)
 		c.observe(60*3000, late)
-		if age := late.Sub(c.capturedAt(60*3000, late)); age < 2900*time.Millisecond || age > 3*time.Second {
+		if age := late.Sub(c.capturedAt(60*3000, late).at); age < 2900*time.Millisecond || age > 3*time.Second {
 			t.Errorf("3 s in the network, said to be %v old", age)
 		}
 	})
@@ -125,7 +125,7 @@ func TestCaptureClock(t *testing.T) {
 				at = at.Add(8 * time.Second) // its timestamps went on where they had stopped
 			}
 			c.observe(uint32(i*3000), at)
-			if age := at.Sub(c.capturedAt(uint32(i*3000), at)); i > 300+31*30 && age > time.Millisecond {
+			if age := at.Sub(c.capturedAt(uint32(i*3000), at).at); i > 300+31*30 && age > time.Millisecond {
 				t.Fatalf("%v after the pause still %v too old", time.Duration(i-300)*time.Second/30, age)
 			}
 		}

@@ -57,7 +57,7 @@ func (r *waiter) wants(p shown) bool {
 	if r.maxAge == 0 {
 		return p.receivedAt.After(r.since)
 	}
-	return !p.capturedAt.Before(r.since.Add(-r.maxAge))
+	return !p.captured.at.Before(r.since.Add(-r.maxAge))
 }
 
 type cachedImage struct {

@@ -34,6 +34,7 @@ type TrackConfig struct {
 	RequestKeyFrame func()            // sends one PLI; called from one of Run's goroutines, spaced 500 ms to 5 s; nil: the sender takes none
 	Budget          *Budget           // shared by all tracks of the process; default: one of its own
 	Log             *slog.Logger      // default: discarded
+	Extensions      Extensions        // of its packets' headers
 	StallAfter      time.Duration     // no packet for so long is stalled; default 2 s
 	OnState         func(SourceState) // called on change, from the same goroutine as RequestKeyFrame; must not block
 }
@@ -92,6 +93,7 @@ func NewTrack(cfg TrackConfig) (*Track, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	asm.said.ids = cfg.Extensions
 	return &Track{
 		cfg: cfg, log: cfg.Log.With("source", cfg.Source), asm: asm,
 		newDecoder: func() (decoder, error) { return newDecoder(cfg.Codec) },

@@ -26,9 +26,10 @@ type worker struct {
 
 // shown says which frame the decoder's picture is of.
 type shown struct {
-	n                      uint64 // pictures counted from 1; 0: there is none
-	ts                     uint32
-	receivedAt, capturedAt time.Time
+	n          uint64 // pictures counted from 1; 0: there is none
+	ts         uint32
+	receivedAt time.Time
+	captured   capture
 }
 
 // job is one image to make and who gets it.
@@ -120,7 +121,7 @@ func (w *worker) account(f *frame, err error) {
 	switch {
 	case err == nil:
 		t.st.Decoded++
-		w.at = shown{n: t.st.Decoded, ts: f.ts, receivedAt: f.receivedAt, capturedAt: f.capturedAt}
+		w.at = shown{n: t.st.Decoded, ts: f.ts, receivedAt: f.receivedAt, captured: f.captured}
 	case errors.Is(err, coded.ErrNoPicture):
 		w.at = shown{} // the planes of the last one may be written to
 	default:
@@ -237,7 +238,7 @@ func (w *worker) deliver(j *job, e encoded, err error) {
 	t.imageSeq++
 	img := &Image{
 		Source: t.cfg.Source, Seq: t.imageSeq, Data: e.data, MIME: j.options.Format.MIME(), Width: e.width, Height: e.height,
-		CapturedAt: w.at.capturedAt, ReceivedAt: w.at.receivedAt, RTPTimestamp: w.at.ts, Black: e.black,
+		CapturedAt: w.at.captured.at, CaptureError: w.at.captured.error, CaptureClock: w.at.captured.by, ReceivedAt: w.at.receivedAt, RTPTimestamp: w.at.ts, Black: e.black,
 	}
 	t.st.Encoded++
 	t.st.LastCapturedAt = img.CapturedAt

@@ -18,7 +18,7 @@ func TestG9APictureIsTakenOnce(t *testing.T) {
 	w := &worker{t: track}
 	begin := time.Unix(1000, 0)
 	show := func(n uint64, at time.Duration) {
-		w.at = shown{n: n, receivedAt: begin.Add(at), capturedAt: begin.Add(at)}
+		w.at = shown{n: n, receivedAt: begin.Add(at), captured: capture{at: begin.Add(at)}}
 	}
 	show(1, 0)
 	if !w.plan() {
