@@ -213,6 +213,7 @@ func (s *Session) addAgent(a *agent) error {
 	}
 	s.agents[a.id], s.used = a, true
 	s.touchLocked(time.Now())
+	s.wantsChangedLocked()
 	return nil
 }
 

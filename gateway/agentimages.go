@@ -74,6 +74,7 @@ func (f *imageFeeds) start(wish wire.WantImage, track *frames.Track, base uint64
 		wish: wish, track: track, seqBase: base, stop: make(chan struct{}),
 		sub: track.Subscribe(frames.Want{FPS: wish.FPS, Options: options}),
 	}
+	f.agent.session.wantsChanged()
 	feed.done.Go(func() {
 		for {
 			select {

@@ -75,6 +75,9 @@ type Config struct {
 	MaxImageBytes   int     // see chatctx.LogConfig
 	OpsPerSecond    int     // of one agent, with twice that as burst
 	MaxImageFPS     float64 // of one wish
+	// MaxVideoBitrate is what a publisher is asked at most to send of one video source, in bits per second; it is asked for less when less
+	// is wanted. -1: it is asked for nothing and sends what it likes.
+	MaxVideoBitrate int
 }
 
 // withDefaults fills zero fields.
@@ -91,6 +94,8 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxImageBytes, chatctx.DefaultMaxImageBytes)
 	def(&c.OpsPerSecond, DefaultOpsPerSecond)
 	def(&c.MaxImageFPS, DefaultMaxImageFPS)
+	def(&c.MaxVideoBitrate, DefaultMaxVideoBitrate)
+	c.Media.MaxVideoBPS = max(c.MaxVideoBitrate, 0)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

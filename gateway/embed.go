@@ -24,7 +24,7 @@ func (s *Session) AddTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote,
 		return endedProblem(s.id)
 	}
 	if p == nil {
-		p = &publication{session: s, done: make(chan struct{}), foreign: pc, state: rtc.StateConnected}
+		p = &publication{session: s, done: make(chan struct{}), wants: make(chan struct{}, 1), foreign: pc, state: rtc.StateConnected}
 		s.publisher, s.published, s.used = p, true, true
 	}
 	p.mu.Lock()

@@ -47,6 +47,7 @@ type sourceDetail struct {
 	Height         int          `json:"height"`
 	FPS            float64      `json:"fps"`
 	BitrateBPS     int64        `json:"bitrate_bps"`
+	BitrateCapBPS  int          `json:"bitrate_cap_bps"`
 	Policy         string       `json:"policy"`
 	Decoded        uint64       `json:"decoded"`
 	Delivered      uint64       `json:"delivered"`
@@ -134,6 +135,7 @@ func (src *source) detail(now time.Time) sourceDetail {
 	st := track.Stats()
 	d.Codec, d.Policy = string(st.Codec), string(st.Policy)
 	d.FPS, d.BitrateBPS = st.FPS, int64(st.BitrateBPS)
+	d.BitrateCapBPS = src.bitrateCap()
 	d.Decoded, d.Delivered, d.Superseded = st.Decoded, st.Delivered, st.Superseded
 	d.Dropped, d.Lost, d.Packets = st.FrameDrops.Total(), st.Lost, st.Packets
 	d.KeyFrames, d.PLIs = st.KeyFrames, st.PLIs

@@ -96,6 +96,8 @@ func (s *Session) image(ctx context.Context, r imageRequest) (seenImage, error) 
 	if track == nil {
 		return seenImage{}, noSource(s, r.source)
 	}
+	src.askFor(r.options, time.Now())
+	s.wantsChanged()
 	img, err := track.Image(ctx, frames.Request{Options: r.options, MaxAge: r.maxAge, Wait: r.wait})
 	switch {
 	case err == nil:

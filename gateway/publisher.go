@@ -19,6 +19,7 @@ type publication struct {
 	foreign *webrtc.PeerConnection // of an embedding program, which then owns it; nil for our own peers
 	done    chan struct{}
 	once    sync.Once
+	wants   chan struct{} // capacity 1: what is wanted of its video may have changed
 
 	mu     sync.Mutex
 	peer   *rtc.Peer // nil while the offer is being answered
@@ -33,7 +34,7 @@ type publication struct {
 // publish answers an offer and makes its peer the session's publisher. There is one at a time: while the present one is
 // connected, another is refused unless its token may take over; one that has lost its connection is replaced.
 func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string) (*publication, error) {
-	p := &publication{session: s, done: make(chan struct{}), state: rtc.StateConnecting}
+	p := &publication{session: s, done: make(chan struct{}), wants: make(chan struct{}, 1), state: rtc.StateConnecting}
 	if err := s.claim(p, mayTakeOver(ctx)); err != nil {
 		return nil, err
 	}
@@ -91,11 +92,22 @@ func (s *Session) claim(p *publication, takeover bool) error {
 	return nil
 }
 
-// watch waits for the peer's end.
+// watch waits for the peer's end, and tells it meanwhile what is wanted of its video.
 func (p *publication) watch(peer *rtc.Peer) {
 	defer p.session.tasks.Done()
-	<-peer.Done()
-	p.session.unpublish(p)
+	defer p.session.unpublish(p)
+	ticker := time.NewTicker(repeatAsk)
+	defer ticker.Stop()
+	k := &asker{sources: map[*source]*easing{}}
+	for {
+		select {
+		case <-peer.Done():
+			return
+		case <-p.wants:
+		case <-ticker.C:
+		}
+		p.askNow(k, peer, time.Now())
+	}
 }
 
 // unpublish takes p from its session, if it still is its publisher.
@@ -220,7 +232,8 @@ func (s *Session) addTrack(p *publication, in *rtc.InTrack) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // ends with the track, or by source.stop
-	src.begin(track, cancel)
+	src.begin(p, in, track, cancel)
+	s.wantsChanged()
 	s.shared.metrics.running(track)
 	go func() { // two tasks were counted by startSource
 		defer s.tasks.Done()

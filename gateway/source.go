@@ -24,6 +24,11 @@ type source struct {
 	cancel  context.CancelFunc
 	state   frames.SourceState
 	seqBase uint64 // images of earlier tracks: seq goes on over a reconnect
+
+	of     *publication // whose track it is
+	in     *rtc.InTrack // where the track's packets come from
+	asked  asked        // the latest request for one image
+	capBPS int          // what its sender is asked to keep to, bits/s; 0: to nothing
 }
 
 // startSource makes a track for an incoming one and finds or makes its source. It counts two tasks of the session.
@@ -67,10 +72,11 @@ func (s *Session) sourceLocked(name string) *source {
 }
 
 // begin makes track the source's own; the one before it, if any, ends.
-func (src *source) begin(track *frames.Track, cancel context.CancelFunc) {
+func (src *source) begin(p *publication, in *rtc.InTrack, track *frames.Track, cancel context.CancelFunc) {
 	src.mu.Lock()
 	old, oldCancel := src.track, src.cancel
 	src.track, src.cancel = track, cancel
+	src.of, src.in, src.capBPS = p, in, 0
 	if old != nil {
 		src.seqBase += old.Stats().Encoded
 	}

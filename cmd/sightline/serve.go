@@ -31,7 +31,7 @@ func (p program) serveUntilSignal(s *settings) error {
 		},
 		Store: chatctx.NewMemStore(), Web: web.Files(), WebPolicy: web.ContentSecurityPolicy, Log: log,
 		SessionGrace: s.sessionGrace, Retention: s.retention, DrainTimeout: s.drainTimeout,
-		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage,
+		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage, MaxVideoBitrate: s.bitrate(),
 	}
 	var err error
 	if cfg.Auth, err = s.auth.verifier(log); err != nil {

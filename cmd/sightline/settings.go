@@ -42,6 +42,8 @@ type settings struct {
 	maxSessions  int
 	maxAgents    int
 	maxMessage   int
+	maxBitrate   int
+	noBitrateCap bool
 	logFormat    string
 	logLevel     slog.Level
 	config       string
@@ -85,6 +87,8 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.IntVar(&s.maxSessions, "max-sessions", gateway.DefaultMaxSessions, "live sessions at once")
 	f.IntVar(&s.maxAgents, "max-agents", gateway.DefaultMaxAgents, "agents attached to one session")
 	f.IntVar(&s.maxMessage, "max-message-bytes", gateway.DefaultMaxMessageBytes, "bytes of one agent message or one HTTP body")
+	f.IntVar(&s.maxBitrate, "max-video-bitrate", gateway.DefaultMaxVideoBitrate, "`bits` a second that a publisher is asked to keep each video source to; to less when agents want less")
+	f.BoolVar(&s.noBitrateCap, "no-bitrate-cap", false, "do not ask publishers to send less: each sends what it likes")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.TextVar(&s.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	f.StringVar(&s.config, "config", "", "YAML `file` with these settings, keys as the flags' names")
@@ -177,12 +181,23 @@ func (s *settings) check() error {
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: allowed are text and json", s.logFormat)
 	}
+	if s.maxBitrate < gateway.MinVideoBitrate {
+		return fmt.Errorf("--max-video-bitrate %d: allowed are %d bits a second or more; --no-bitrate-cap asks for nothing", s.maxBitrate, gateway.MinVideoBitrate)
+	}
 	for name, port := range map[string]int{"--udp-port": s.udpPort, "--tcp-port": s.tcpPort} {
 		if port > 65535 || port < -1 || port == -1 && name == "--udp-port" {
 			return fmt.Errorf("%s %s: allowed are 0 to 65535", name, strconv.Itoa(port))
 		}
 	}
 	return s.talk.check()
+}
+
+// bitrate is the gateway's MaxVideoBitrate.
+func (s *settings) bitrate() int {
+	if s.noBitrateCap {
+		return -1
+	}
+	return s.maxBitrate
 }
 
 func (s *settings) logger(out io.Writer) *slog.Logger {

@@ -1,5 +1,6 @@
 // Publishing by WHIP (RFC 9725): one peer connection at a time, re-made by itself when it breaks, under the same session id.
 import { Backoff } from './backoff.js';
+import { obeyWishes } from './sender.js';
 import { readSound, readStats } from './stats.js';
 import { markScreen } from './wire.js';
 import { ServerError, connectionTrouble, endedTrouble, insecureTrouble, mediaTrouble, serverTrouble } from './words.js';
@@ -163,6 +164,7 @@ export class Publisher extends EventTarget {
     pc.addEventListener('icecandidate', (e) => { if (e.candidate?.candidate) this.#trickle(pc, e.candidate, late); });
     pc.addEventListener('connectionstatechange', () => { if (pc === this.#pc && run === this.#run) this.#moved(pc, run); });
     await addTracks(pc, this.stream, this.kind, this.#hear);
+    if (this.stream.getVideoTracks().length) obeyWishes(pc, BITRATE[this.kind]);
     await pc.setLocalDescription(await pc.createOffer());
     await gathered(pc, GATHER_MS);
     if (run !== this.#run || pc !== this.#pc) return;

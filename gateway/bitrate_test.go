@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"testing"
+	"time"
+
+	"sightline/frames"
+)
+
+func TestWhatASenderIsAskedFor(t *testing.T) {
+	hd := demand{sourceW: 1280, sourceH: 720}
+	with := func(d demand, change func(*demand)) demand { change(&d); return d }
+	watched := with(hd, func(d *demand) { d.watched, d.fps, d.width, d.height = true, 1, 1024, 1024 })
+	for _, c := range []struct {
+		name     string
+		demand   demand
+		low, top int // bits a second
+		fps      float64
+	}{
+		{"nobody", hd, cameraFloor, cameraFloor, quietFPS},
+		{"nobody, screen", with(hd, func(d *demand) { d.screen = true }), screenFloor, screenFloor, quietFPS},
+		{"somebody may ask", with(hd, func(d *demand) { d.ready = true }), 600_000, 600_000, readyFPS},
+		{"the default image", watched, 1_000_000, 1_200_000, 10},
+		{"five a second", with(watched, func(d *demand) { d.fps = 5 }), 1_000_000, 1_200_000, 15},
+		{"motion", with(watched, func(d *demand) { d.fps = 30 }), 1_250_000, 1_500_000, 30},
+		{"the whole picture", with(watched, func(d *demand) { d.width, d.height = 0, 0 }), 1_200_000, 1_200_000, 10},
+		{"a thumbnail", with(watched, func(d *demand) { d.width, d.height = 64, 64 }), MinVideoBitrate, MinVideoBitrate, 10},
+		{"half the size", with(watched, func(d *demand) { d.width, d.height = 640, 360 }), 420_000, 430_000, 10},
+		{"text", with(watched, func(d *demand) { d.screen = true }), 1_600_000, 2_000_000, 10},
+		{"text by key frames", with(watched, func(d *demand) { d.screen, d.policy = true, policyKeyframe }), 1_800_000, 2_200_000, 10},
+		{"more than allowed", with(watched, func(d *demand) { d.width, d.height, d.sourceW, d.sourceH = 0, 0, 3840, 2160 }), 2_500_000, 2_500_000, 10},
+		{"layers", with(watched, func(d *demand) { d.width, d.height, d.layers = 0, 0, true }), 1_800_000, 1_800_000, 10},
+		{"no size known yet", demand{watched: true, fps: 1}, 1_200_000, 1_200_000, 10},
+	} {
+		a := c.demand.ask(DefaultMaxVideoBitrate)
+		if a.bps < c.low || a.bps > c.top || a.fps != c.fps {
+			t.Errorf("%s: %d bit/s and %.0f frames/s, want %d to %d and %.0f", c.name, a.bps, a.fps, c.low, c.top, c.fps)
+		}
+		if a.fps < min(2*c.demand.fps, frames.MaxFPS) {
+			t.Errorf("%s: %.0f frames/s for %.0f images", c.name, a.fps, c.demand.fps)
+		}
+	}
+}
+
+// TestAskingNeverLagsBehindMore: up at once in whatever grows, down only after lowerAfter, and then to the most wanted meanwhile.
+func TestAskingNeverLagsBehindMore(t *testing.T) {
+	at := time.Unix(0, 0)
+	e := easing{now: videoAsk{bps: 600_000, fps: 10}}
+	after := func(d time.Duration, want, get videoAsk) {
+		t.Helper()
+		at = at.Add(d)
+		if got := e.next(want, at); got != get {
+			t.Errorf("at %v: asked for %+v, want %+v", at.Sub(time.Unix(0, 0)), got, get)
+		}
+	}
+	quiet, seen := videoAsk{bps: 150_000, fps: 5}, videoAsk{bps: 1_200_000, fps: 10, width: 1024, height: 1024}
+	small := videoAsk{bps: 200_000, fps: 30, width: 320, height: 240}
+	after(0, quiet, videoAsk{bps: 600_000, fps: 10})
+	after(2*time.Second, seen, videoAsk{bps: 1_200_000, fps: 10}) // its own size was wanted before: still
+	after(lowerAfter, seen, seen)
+	after(time.Second, small, videoAsk{bps: 1_200_000, fps: 30, width: 1024, height: 1024})
+	after(time.Second, quiet, videoAsk{bps: 1_200_000, fps: 30})
+	after(time.Second, small, videoAsk{bps: 1_200_000, fps: 30})
+	after(lowerAfter-2*time.Second, quiet, videoAsk{bps: 1_200_000, fps: 30})
+	after(time.Second, quiet, videoAsk{bps: 200_000, fps: 30}) // small was wanted meanwhile
+	after(time.Second, quiet, videoAsk{bps: 200_000, fps: 30})
+	after(lowerAfter, quiet, quiet)
+	after(time.Millisecond, seen, videoAsk{bps: 1_200_000, fps: 10})
+}
