@@ -83,10 +83,10 @@ static int open_jpeg(sl_encoder *e) {
 
 // ---- life ----
 
-sl_encoder *sl_new(int simd) {
+sl_encoder *sl_new(int kind) {
   sl_encoder *e = calloc(1, sizeof *e);
   if (!e) return NULL;
-  sl_scaler_init(&e->s, simd);
+  sl_scaler_init(&e->s, kind);
   e->strip = malloc((size_t)STRIDE_MAX * STRIP * 2);
   e->cap = OUT_START;
   e->out = malloc(e->cap);
@@ -150,29 +150,39 @@ static void image_row(sl_encoder *e, int comp, const sl_job *j, int y, uint8_t *
   if (w < end) memset(d + w, d[w - 1], end - w);
 }
 
-// Rows r to r+15 of the image; below the last row it is repeated, by pointer.
-static void write_strip(sl_encoder *e, const sl_job *j, int r) {
+// Rows r to r+15 of the image, in cache; below the last row it is repeated, by pointer. n is how many rows of luma are the image's own.
+typedef struct {
   JSAMPROW y[STRIP], u[STRIP / 2], v[STRIP / 2];
-  JSAMPARRAY mcu[3] = {y, u, v};
+  int n;
+} rows;
+
+static void fill_rows(sl_encoder *e, const sl_job *j, int r, rows *o) {
   uint8_t *p = e->strip;
-  for (int i = 0; i < STRIP; i++) {
-    if (r + i < j->dh) {
-      y[i] = p + (size_t)i * STRIDE_MAX;
-      image_row(e, 0, j, r + i, y[i]);
-    } else y[i] = y[i - 1];
-  }
+  int end = (j->dw + 15) & ~15;
+  o->n = j->dh - r < STRIP ? j->dh - r : STRIP;
   for (int i = 0; i < STRIP / 2; i++) {
-    if (r / 2 + i < (j->dh + 1) / 2) {
-      u[i] = p + (size_t)(STRIP + i) * STRIDE_MAX;
-      v[i] = p + (size_t)(STRIP + STRIP / 2 + i) * STRIDE_MAX;
-      image_row(e, 1, j, r / 2 + i, u[i]);
-      image_row(e, 2, j, r / 2 + i, v[i]);
-    } else {
-      u[i] = u[i - 1];
-      v[i] = v[i - 1];
+    if (2 * i >= o->n) {
+      o->u[i] = o->u[i - 1];
+      o->v[i] = o->v[i - 1];
+      continue;
     }
+    o->u[i] = p + (size_t)(STRIP + i) * STRIDE_MAX;
+    o->v[i] = p + (size_t)(STRIP + STRIP / 2 + i) * STRIDE_MAX;
+    image_row(e, 1, j, r / 2 + i, o->u[i]);
+    image_row(e, 2, j, r / 2 + i, o->v[i]);
   }
-  jpeg_write_raw_data(&e->c, mcu, STRIP);
+  int8_t add[SL_MAX_DST / 2 + 16];
+  for (int i = 0; i < STRIP; i++) {
+    if (i >= o->n) {
+      o->y[i] = o->y[i - 1];
+      continue;
+    }
+    o->y[i] = p + (size_t)i * STRIDE_MAX;
+    image_row(e, 0, j, r + i, o->y[i]);
+    if (!j->matrix) continue;
+    if (i % 2 == 0) sl_matrix_chroma(&e->s, o->u[i / 2], o->v[i / 2], add, end / 2, j->k);
+    sl_matrix_luma(&e->s, o->y[i], add, end);
+  }
 }
 
 static void shrink_out(sl_encoder *e) {
@@ -208,7 +218,12 @@ static int write_jpeg(sl_encoder *e, sl_job *j) {
   c->dct_method = JDCT_ISLOW; // as fast as IFAST here: both are SIMD
   c->optimize_coding = e->optimized = j->optimize != 0;
   jpeg_start_compress(c, TRUE);
-  for (int r = 0; r < j->dh; r += STRIP) write_strip(e, j, r);
+  for (int r = 0; r < j->dh; r += STRIP) {
+    rows o;
+    fill_rows(e, j, r, &o);
+    JSAMPARRAY mcu[3] = {o.y, o.u, o.v};
+    jpeg_write_raw_data(c, mcu, STRIP);
+  }
   jpeg_finish_compress(c);
   j->out = e->out;
   j->n = e->n;
@@ -224,14 +239,16 @@ int sl_encode(sl_encoder *e, const uint8_t *y, const uint8_t *u, const uint8_t *
 }
 
 int sl_scale(sl_encoder *e, const uint8_t *y, const uint8_t *u, const uint8_t *v, sl_job *j, uint8_t *dy, uint8_t *du, uint8_t *dv) {
-  uint8_t *d[3] = {dy, du, dv};
   if (prepare(e, y, u, v, j)) return SL_MEMORY;
   sl_luma(&e->s, y, j->ystride, j->sw, j->sh, &j->mean, &j->variance);
-  for (int comp = 0; comp < 3; comp++) {
-    int w = comp ? (j->dw + 1) / 2 : j->dw, h = comp ? (j->dh + 1) / 2 : j->dh;
-    for (int r = 0; r < h; r++) { // by way of the strip: a row is written to the end of its last group of 8
-      image_row(e, comp, j, r, e->strip);
-      memcpy(d[comp] + (size_t)r * w, e->strip, w);
+  size_t w = j->dw, half = (w + 1) / 2;
+  for (int r = 0; r < j->dh; r += STRIP) { // by way of the strip: a row is written to the end of its last group of 16
+    rows o;
+    fill_rows(e, j, r, &o);
+    for (int i = 0; i < o.n; i++) memcpy(dy + (r + i) * w, o.y[i], w);
+    for (int i = 0; 2 * i < o.n; i++) {
+      memcpy(du + (r / 2 + i) * half, o.u[i], half);
+      memcpy(dv + (r / 2 + i) * half, o.v[i], half);
     }
   }
   return SL_OK;

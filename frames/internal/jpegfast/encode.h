@@ -1,4 +1,4 @@
-// Picture to JPEG in one call: scale, range and libjpeg-turbo's raw data path, sixteen rows at a time.
+// Picture to JPEG in one call: scale, range, matrix and libjpeg-turbo's raw data path, sixteen rows at a time.
 #pragma once
 #include "scale.h"
 
@@ -11,6 +11,8 @@ typedef struct {
   int32_t ix, iy, iw, ih;                       // where the picture goes in the image; black around it. ix and iy are even
   double cx, cy, cw, ch;                        // the part of the picture that goes there, in its pixels
   int32_t quality, optimize;
+  int32_t matrix; // the picture's matrix is not JPEG's: k of sl_matrix_chroma
+  int16_t k[6];
 
   const uint8_t *out; // the JPEG, in the encoder's memory until the next call
   size_t n;
@@ -20,7 +22,7 @@ typedef struct {
 
 enum { SL_OK = 0, SL_MEMORY = 1, SL_JPEG = 2 };
 
-sl_encoder *sl_new(int simd);
+sl_encoder *sl_new(int kind); // of inner loops: SL_C, SL_SSSE3, SL_AVX2; one that the machine does not have is SL_C
 void sl_free(sl_encoder *e);
 int sl_encode(sl_encoder *e, const uint8_t *y, const uint8_t *u, const uint8_t *v, sl_job *j);
 // The image's planes, full range and without padding between rows, instead of a JPEG.

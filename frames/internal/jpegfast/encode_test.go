@@ -59,50 +59,66 @@ func scatter(rnd *rand.Rand, planes ...[]byte) {
 	}
 }
 
-func TestSIMDAndPlainCAgree(t *testing.T) {
-	if !hasSIMD() {
-		t.Log("this machine has no SSSE3: plain C is all there is")
-	}
-	fast, plain := encoder(t), func() *Encoder {
-		e, err := newEncoder(false)
+// kinds has an encoder of every kind of inner loops that this machine can run, plain C first.
+func kinds(t testing.TB) map[kind]*Encoder {
+	t.Helper()
+	m := map[kind]*Encoder{}
+	for k := plainC; k <= best(); k++ {
+		e, err := newEncoder(k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e
-	}()
-	defer plain.Close()
+		t.Cleanup(func() { e.Close() })
+		m[k] = e
+	}
+	if best() < avx2 {
+		t.Logf("this machine has no AVX2: tested are the kinds up to %d", best())
+	}
+	return m
+}
+
+var colours = []yuv.Colour{{}, {FullRange: true}, {Matrix: yuv.BT709}, {Matrix: yuv.BT2020, FullRange: true}}
+
+func TestAllKindsAgree(t *testing.T) {
+	all := kinds(t)
 	for _, s := range [][4]int{{1280, 720, 1024, 1024}, {640, 480, 1024, 1024}, {1920, 1080, 1024, 1024}, {641, 481, 320, 240},
 		{1920, 1080, 1000, 557}, {1280, 720, 641, 371}, {3840, 2160, 1024, 1024}, {1280, 720, 640, 360}, {1280, 720, 640, 720},
 		{1280, 720, 1280, 360}, {4096, 2176, 7, 5}, {17, 17, 16, 16}, {15, 9, 31, 33}, {16, 2, 2048, 4096}, {1000, 1000, 501, 502}} {
 		p := noise(s[0], s[1], uint64(s[0]+s[3]))
-		for _, fit := range []Fit{Stretch, Contain, Cover, Letterbox} {
-			for _, full := range []bool{false, true} {
-				p.FullRange = full
-				o := Options{Width: s[2], Height: s[3], Fit: fit, Upscale: true}
-				a, err := fast.Scale(p, o)
-				b, err2 := plain.Scale(p, o)
-				if err != nil || err2 != nil {
-					t.Fatal(s, err, err2)
-				}
-				if !bytes.Equal(a.Y, b.Y) || !bytes.Equal(a.U, b.U) || !bytes.Equal(a.V, b.V) {
-					t.Errorf("%v fit %d full %v: planes differ", s, fit, full)
-				}
-				if la, lb := fast.Luma(), plain.Luma(); la != lb {
-					t.Errorf("%v: luma %v and %v", s, la, lb)
+		for i, fit := range []Fit{Stretch, Contain, Cover, Letterbox} {
+			for j, c := range colours {
+				if (i+j)%2 == 0 {
+					agree(t, all, p, c, Options{Width: s[2], Height: s[3], Fit: fit, Upscale: true})
 				}
 			}
 		}
 	}
 }
 
-// All 256 values of both kinds of plane, copied (same size) and through the taps (enlarged), by SIMD and by plain C.
-func TestVideoRangeBecomesFullRangeExactly(t *testing.T) {
-	for _, simd := range []bool{true, false} {
-		e, err := newEncoder(simd)
+func agree(t *testing.T, all map[kind]*Encoder, p *yuv.Picture, c yuv.Colour, o Options) {
+	t.Helper()
+	p.Matrix, p.FullRange = c.Matrix, c.FullRange
+	want, err := all[plainC].Scale(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, e := range all {
+		got, err := e.Scale(p, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer e.Close()
+		if !bytes.Equal(got.Y, want.Y) || !bytes.Equal(got.U, want.U) || !bytes.Equal(got.V, want.V) {
+			t.Errorf("%d×%d %+v %+v: planes of kind %d are not those of plain C", p.Width, p.Height, c, o, k)
+		}
+		if got, want := e.Luma(), all[plainC].Luma(); got != want {
+			t.Errorf("%d×%d: luma %v of kind %d, %v of plain C", p.Width, p.Height, got, k, want)
+		}
+	}
+}
+
+// All 256 values of both kinds of plane, copied (same size) and through the taps (enlarged), by every kind of loops.
+func TestVideoRangeBecomesFullRangeExactly(t *testing.T) {
+	for k, e := range kinds(t) {
 		for v := range 256 {
 			for _, w := range []int{32, 48} {
 				out, err := e.Scale(flat(32, 32, byte(v), byte(v), byte(255-v)), Options{Width: w, Height: 32})
@@ -111,7 +127,35 @@ func TestVideoRangeBecomesFullRangeExactly(t *testing.T) {
 				}
 				y, u, x := full(v, 16, 219, 0), full(v, 128, 224, 128), full(255-v, 128, 224, 128)
 				if out.Y[5] != y || out.U[5] != u || out.V[5] != x {
-					t.Fatalf("simd %v width %d value %d: got %d %d %d, want %d %d %d", simd, w, v, out.Y[5], out.U[5], out.V[5], y, u, x)
+					t.Fatalf("kind %d width %d value %d: got %d %d %d, want %d %d %d", k, w, v, out.Y[5], out.U[5], out.V[5], y, u, x)
+				}
+			}
+		}
+	}
+}
+
+// A pixel's luma takes the chroma of its own block of 2×2: flat pictures of 4913 colours all over the cube come out as the
+// exact matrix rounded, whatever the odd size, and grey stays grey.
+func TestOtherMatricesBecome601(t *testing.T) {
+	for k, e := range kinds(t) {
+		for _, m := range []yuv.Matrix{yuv.BT709, yuv.BT2020, yuv.SMPTE240} {
+			f, _ := m.To601()
+			for i := range 17 * 17 * 17 {
+				y, u, v := min(i%17*16, 255), min(i/17%17*16, 255), min(i/289*16, 255)
+				p := flat(1+i%37, 1+i%3, byte(y), byte(u), byte(v))
+				p.FullRange, p.Matrix = true, m
+				out, err := e.Scale(p, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cb, cr := float64(u-128), float64(v-128)
+				want := [3]float64{float64(y) + f[0]*cb + f[1]*cr, 128 + f[2]*cb + f[3]*cr, 128 + f[4]*cb + f[5]*cr}
+				for j, plane := range [][]byte{out.Y, out.U, out.V} {
+					for _, got := range plane {
+						if d := float64(got) - min(max(want[j], 0), 255); d > .51 || d < -.51 {
+							t.Fatalf("kind %d %v %d %d %d: plane %d has %d, want %.2f", k, m, y, u, v, j, got, want[j])
+						}
+					}
 				}
 			}
 		}

@@ -1,5 +1,5 @@
-// Package jpegfast turns a decoded picture into a JPEG in one C call: scale, range and libjpeg-turbo's raw data path, row by row in
-// cache. The returned bytes are the only Go allocation. It decodes nothing and reads no JPEG.
+// Package jpegfast turns a decoded picture into a JPEG in one C call: scale, range, matrix and libjpeg-turbo's raw data path, row by row
+// in cache. The returned bytes are the only Go allocation. It decodes nothing and reads no JPEG.
 package jpegfast
 
 /*
@@ -16,6 +16,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"sightline/frames/internal/yuv"
@@ -45,16 +46,23 @@ type Encoder struct {
 	luma Luma
 }
 
-// New makes an encoder. It owns C memory until Close.
-func New() (*Encoder, error) { return newEncoder(true) }
+// kind is that of the inner loops: plain C, or SIMD that this machine may have. They agree bit for bit.
+type kind int
 
-// newEncoder without simd uses plain C only; with it, what the machine has.
-func newEncoder(simd bool) (*Encoder, error) {
-	var want C.int
-	if simd {
-		want = 1
-	}
-	c := C.sl_new(want)
+const (
+	plainC kind = C.SL_C
+	ssse3  kind = C.SL_SSSE3
+	avx2   kind = C.SL_AVX2
+)
+
+// best is what this machine has.
+func best() kind { return kind(C.sl_best()) }
+
+// New makes an encoder with the best loops of the machine. It owns C memory until Close.
+func New() (*Encoder, error) { return newEncoder(best()) }
+
+func newEncoder(k kind) (*Encoder, error) {
+	c := C.sl_new(C.int(k))
 	if c == nil {
 		return nil, errors.New("jpeg: could not make an encoder: out of memory")
 	}
@@ -126,6 +134,12 @@ func newJob(pic *yuv.Picture, g Placement, o Options) C.sl_job {
 	if o.Optimize {
 		job.optimize = 1
 	}
+	if k, same := pic.Matrix.To601(); !same {
+		job.matrix = 1
+		for i, f := range k {
+			job.k[i] = C.int16_t(math.Round(f * (1 << 14)))
+		}
+	}
 	return job
 }
 
@@ -167,5 +181,3 @@ func (e *Encoder) Close() error {
 	}
 	return nil
 }
-
-func hasSIMD() bool { return C.sl_has_simd() != 0 }

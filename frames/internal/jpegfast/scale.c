@@ -5,9 +5,9 @@
 
 // ---- memory ----
 
-void sl_scaler_init(sl_scaler *s, int simd) {
+void sl_scaler_init(sl_scaler *s, int kind) {
   memset(s, 0, sizeof *s);
-  s->simd = simd && sl_has_simd();
+  s->simd = sl_simd_of(kind);
   for (int i = 0; i < 256; i++) {
     double y = (i - 16) * 255.0 / 219 + .5, c = (i - 128) * 255.0 / 224 + 128.5;
     s->luma[i] = y < 0 ? 0 : y > 255 ? 255 : (uint8_t)y;
@@ -53,7 +53,7 @@ void sl_axis_free(sl_axis *a) {
 size_t sl_axis_bytes(const sl_axis *a) { return (size_t)a->cap * (2 + 1) + (size_t)(a->cap / 8) * (4 + 32 + 16); }
 
 static int axis_reserve(sl_axis *a, int dst) {
-  int cap = (dst + 7) & ~7;
+  int cap = (dst + 15) & ~15;
   if (cap <= a->cap) return 0;
   sl_axis_free(a);
   a->pos = malloc(cap * 2);
@@ -74,25 +74,24 @@ static int axis_reserve(sl_axis *a, int dst) {
 // Fills the SIMD tables with the given number of windows a group; 0 when 16 samples do not span what a window must serve.
 static int axis_windows(sl_axis *a, int windows) {
   int per = 8 / windows;
-  memset(a->mask, 0x80, (size_t)a->groups * 32); // 0x80: pshufb gives 0
+  a->windows = windows;
+  memset(a->mask, 0x80, (size_t)a->groups * windows * 16); // 0x80: pshufb gives 0
   for (int g = 0; g < a->groups; g++) {
     for (int i = 0; i < 8; i++) {
       int o = g * 8 + i, k = i / per;
       if (o >= a->dst) o = a->dst - 1;
       int x0 = a->pos[o], w1 = a->w1[o], x1 = w1 ? x0 + 1 : x0;
-      uint16_t *base = a->off + g * 2 + k;
+      uint16_t *base = a->off + g * windows + k;
       if (i % per == 0) *base = x0 < a->len - 16 ? x0 : a->len - 16;
       if (x1 - *base > 15) return 0;
-      uint8_t *m = a->mask + g * 32 + k * 16 + i * 2;
+      uint8_t *m = a->mask + sl_mask_at(a, g, k) + i * 2;
       int8_t *w = a->weight + g * 16 + i * 2;
       m[0] = x0 - *base;
       m[1] = x1 - *base;
       w[0] = w1 ? 128 - w1 : 64; // 128 does not fit the signed byte: the one sample twice, half each
       w[1] = w1 ? w1 : 64;
     }
-    if (windows == 1) a->off[g * 2 + 1] = a->off[g * 2];
   }
-  a->windows = windows;
   return 1;
 }
 
@@ -123,13 +122,12 @@ int sl_axis_build(sl_axis *a, int src, int dst, double origin, double step) {
   }
   a->lo = a->pos[0];
   a->hi = a->pos[dst - 1] + (a->w1[dst - 1] ? 2 : 1);
-  a->groups = (dst + 7) / 8;
-  a->windows = 0;
+  a->groups = (dst + 15) / 16 * 2;
   if (a->len < 16 || !(axis_windows(a, 1) || axis_windows(a, 2))) a->groups = 0;
   else { // a window may begin before the first tap and end after the last
-    for (int g = 0; g < a->groups * 2; g++) {
-      if (a->off[g] < a->lo) a->lo = a->off[g];
-      if (a->off[g] + 16 > a->hi) a->hi = a->off[g] + 16;
+    for (int i = 0; i < a->groups * a->windows; i++) {
+      if (a->off[i] < a->lo) a->lo = a->off[i];
+      if (a->off[i] + 16 > a->hi) a->hi = a->off[i] + 16;
     }
   }
   return 0;
@@ -171,10 +169,10 @@ static const uint8_t *source_row(const sl_plane *pl, int y) {
 }
 
 // Row i of the halved plane: the mean of 2^kh × 2^kv samples each. Rows and columns that are missing at the edge repeat the last one.
-// Simple loops in memory order, which the compiler makes SIMD of; the usual case of one halving an axis is written out in simd.c.
+// Simple loops in memory order, which the compiler makes SIMD of; the usual case of one halving an axis is written out.
 static void halve_row(sl_scaler *s, const sl_plane *pl, int i, uint8_t *d) {
   int kh = pl->x->halve, kv = pl->y->halve, lo = pl->x->lo, hi = pl->x->hi;
-  if (kh <= 1 && kv <= 1 && s->simd) lo = sl_simd_halve(d, source_row(pl, i << kv), source_row(pl, (i << kv) + kv), lo, hi, pl->w, kh, kv);
+  if (kh <= 1 && kv <= 1 && s->simd) lo = s->simd->halve(d, source_row(pl, i << kv), source_row(pl, (i << kv) + kv), lo, hi, pl->w, kh, kv);
   if (lo == hi) return;
   int first = lo << kh, n = (hi - lo) << kh, have = pl->w - first < n ? pl->w - first : n;
   uint16_t *restrict acc = s->acc;
@@ -230,16 +228,16 @@ void sl_plane_row(sl_scaler *s, sl_plane *pl, int i, uint8_t *d) {
   const uint8_t *r = plane_row(s, pl, y0);
   if (w1) {
     const uint8_t *below = plane_row(s, pl, y0 + 1);
-    if (s->simd) sl_simd_blend(s->row + x->lo, r + x->lo, below + x->lo, w1, x->hi - x->lo);
+    if (s->simd) s->simd->blend(s->row + x->lo, r + x->lo, below + x->lo, w1, x->hi - x->lo);
     else blend(s->row + x->lo, r + x->lo, below + x->lo, w1, x->hi - x->lo);
     r = s->row;
   }
   if (s->simd && x->identity) {
-    sl_simd_copy(d, r + x->pos[0], x->dst, pl->range);
+    s->simd->copy(d, r + x->pos[0], x->dst, pl->range);
     return;
   }
   if (s->simd && x->groups) {
-    sl_simd_across(d, r, x, pl->range);
+    s->simd->across(d, r, x, pl->range);
     return;
   }
   across(d, r, x);
@@ -248,11 +246,28 @@ void sl_plane_row(sl_scaler *s, sl_plane *pl, int i, uint8_t *d) {
 
 void sl_moments(const sl_scaler *s, const uint8_t *p, int n, uint64_t *sum, uint64_t *squares) {
   uint64_t a = 0, b = 0;
-  int i = s->simd ? sl_simd_moments(p, n, &a, &b) : 0;
+  int i = s->simd ? s->simd->moments(p, n, &a, &b) : 0;
   for (; i < n; i++) {
     a += p[i];
     b += (uint32_t)p[i] * p[i];
   }
   *sum += a;
   *squares += b;
+}
+
+static uint8_t clip(int v) { return v < 0 ? 0 : v > 255 ? 255 : (uint8_t)v; }
+
+void sl_matrix_chroma(const sl_scaler *s, uint8_t *u, uint8_t *v, int8_t *add, int n, const int16_t k[6]) {
+  int i = s->simd ? s->simd->matrix_chroma(u, v, add, n, k) : 0;
+  for (; i < n; i++) {
+    int cb = u[i] - 128, cr = v[i] - 128;
+    add[i] = (int8_t)((k[0] * cb + k[1] * cr + 8192) >> 14);
+    u[i] = clip(128 + ((k[2] * cb + k[3] * cr + 8192) >> 14));
+    v[i] = clip(128 + ((k[4] * cb + k[5] * cr + 8192) >> 14));
+  }
+}
+
+void sl_matrix_luma(const sl_scaler *s, uint8_t *y, const int8_t *add, int n) {
+  int i = s->simd ? s->simd->matrix_luma(y, add, n) : 0;
+  for (; i < n; i++) y[i] = clip(y[i] + add[i / 2]);
 }

@@ -1,4 +1,4 @@
-// Row scaler of one 8-bit plane: two taps an axis after averaging by powers of two, range step fused into the horizontal pass.
+// Row scaler of one 8-bit plane: two taps an axis after averaging by powers of two, range step fused into the horizontal pass; rows to another matrix.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -21,11 +21,16 @@ typedef struct {
   int cap;      // outputs the tables have room for
   uint16_t *pos;
   uint8_t *w1;
-  int groups, windows; // SIMD: groups of 8 outputs read 1 or 2 windows of 16 samples; 0: plain C only
-  uint16_t *off;       // 2 a group
-  uint8_t *mask;       // 32 a group
+  int groups, windows; // SIMD: groups of 8 outputs, an even number, read 1 or 2 windows of 16 samples; 0: plain C only
+  uint16_t *off;       // where window k of group g begins: [g * windows + k]
+  uint8_t *mask;       // 16 a window, those of two groups side by side: see sl_mask_at
   int8_t *weight;      // 16 a group
 } sl_axis;
+
+// Where the mask of window k of group g begins.
+static inline size_t sl_mask_at(const sl_axis *a, int g, int k) { return (size_t)(g / 2 * a->windows + k) * 32 + g % 2 * 16; }
+
+struct sl_simd; // the inner loops for a kind of processor, in simd.h
 
 // A plane being scaled: where it comes from and the newest halved rows of it.
 typedef struct {
@@ -39,7 +44,7 @@ typedef struct {
 } sl_plane;
 
 typedef struct {
-  int simd;
+  const struct sl_simd *simd; // NULL: plain C
   uint8_t *row; // one vertically blended row, stays in L1
   uint16_t *acc; // sums down the columns
   uint32_t *sum; // sums of those across
@@ -47,8 +52,11 @@ typedef struct {
   uint8_t luma[256], chroma[256];
 } sl_scaler;
 
-int sl_has_simd(void);
-void sl_scaler_init(sl_scaler *s, int simd);
+// The kinds of inner loops. All of them agree bit for bit.
+enum { SL_C = 0, SL_SSSE3 = 1, SL_AVX2 = 2 };
+
+int sl_best(void); // what this machine has
+void sl_scaler_init(sl_scaler *s, int kind);
 int sl_scaler_reserve(sl_scaler *s, int w); // 0, or -1 out of memory
 void sl_scaler_free(sl_scaler *s);
 size_t sl_scaler_bytes(const sl_scaler *s);
@@ -60,8 +68,13 @@ size_t sl_axis_bytes(const sl_axis *a);
 
 int sl_plane_begin(sl_plane *pl, const uint8_t *p, int stride, int w, int h, const sl_axis *x, const sl_axis *y, int range);
 void sl_plane_free(sl_plane *pl);
-// Output row i into d, which has room for x->dst rounded up to 8.
+// Output row i into d, which has room for x->dst rounded up to 16.
 void sl_plane_row(sl_scaler *s, sl_plane *pl, int i, uint8_t *d);
+
+// From one matrix to another on full-range values, k in 2^-14: of n chroma samples what their luma has to be given (add), and what they
+// are themselves then; after that n luma samples, each of which has the chroma sample of its own block of 2×2.
+void sl_matrix_chroma(const sl_scaler *s, uint8_t *u, uint8_t *v, int8_t *add, int n, const int16_t k[6]);
+void sl_matrix_luma(const sl_scaler *s, uint8_t *y, const int8_t *add, int n);
 
 // Sum and sum of squares of n samples.
 void sl_moments(const sl_scaler *s, const uint8_t *p, int n, uint64_t *sum, uint64_t *squares);

@@ -6,27 +6,26 @@
 #define SSSE3 __attribute__((target("ssse3")))
 #define INLINE __attribute__((target("ssse3"), always_inline)) static inline
 
-int sl_has_simd(void) { return __builtin_cpu_supports("ssse3"); }
+int sl_best(void) { return __builtin_cpu_supports("avx2") ? SL_AVX2 : __builtin_cpu_supports("ssse3") ? SL_SSSE3 : SL_C; }
 
-// Video range to full range, on 16-bit lanes holding 0–255; mulhrs multiplies, rounds and takes the product down by 15 bits:
-//   luma   y' = y + y*(255/219 - 1),        y = max(v - 16, 0)
-//   chroma c' = 128 + c + c*(255/224 - 1),  c = v - 128
-// With these factors every one of the 256 values comes out as the exact formula rounded (tested).
-enum { KY = 5387, KC = 4533 };
+const struct sl_simd *sl_simd_of(int kind) {
+  if (kind > sl_best()) kind = SL_C;
+  return kind == SL_AVX2 ? &sl_avx2 : kind == SL_SSSE3 ? &sl_ssse3 : NULL;
+}
 
 INLINE __m128i to_full(__m128i v, int range) {
   if (range == SL_LUMA) {
     v = _mm_subs_epu16(v, _mm_set1_epi16(16));
-    return _mm_add_epi16(v, _mm_mulhrs_epi16(v, _mm_set1_epi16(KY)));
+    return _mm_add_epi16(v, _mm_mulhrs_epi16(v, _mm_set1_epi16(SL_KY)));
   }
   if (range == SL_CHROMA) {
     __m128i c = _mm_sub_epi16(v, _mm_set1_epi16(128));
-    return _mm_add_epi16(v, _mm_mulhrs_epi16(c, _mm_set1_epi16(KC)));
+    return _mm_add_epi16(v, _mm_mulhrs_epi16(c, _mm_set1_epi16(SL_KC)));
   }
   return v;
 }
 
-SSSE3 void sl_simd_blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, int n) {
+SSSE3 static void blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, int n) {
   const __m128i w = _mm_set1_epi16((short)((w1 << 8) | (128 - w1))), half = _mm_set1_epi16(64);
   int i = 0;
   for (; i + 16 <= n; i += 16) {
@@ -40,7 +39,7 @@ SSSE3 void sl_simd_blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1,
 }
 
 // 8 outputs at a time; the last group is gathered in a block of its own, never read past the row.
-INLINE void copy(uint8_t *d, const uint8_t *r, int n, int range) {
+INLINE void copy_range(uint8_t *d, const uint8_t *r, int n, int range) {
   const __m128i zero = _mm_setzero_si128();
   int i = 0;
   for (; i + 8 <= n; i += 8) {
@@ -57,8 +56,8 @@ INLINE void copy(uint8_t *d, const uint8_t *r, int n, int range) {
 INLINE void one_window(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) {
   const __m128i half = _mm_set1_epi16(64);
   for (int g = 0; g < a->groups; g++) {
-    __m128i v = _mm_loadu_si128((const void *)(r + a->off[g * 2]));
-    v = _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)(a->mask + g * 32)));
+    __m128i v = _mm_loadu_si128((const void *)(r + a->off[g]));
+    v = _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)(a->mask + g * 16)));
     v = _mm_maddubs_epi16(v, _mm_loadu_si128((const void *)(a->weight + g * 16)));
     v = to_full(_mm_srli_epi16(_mm_add_epi16(v, half), 7), range);
     _mm_storel_epi64((void *)(d + g * 8), _mm_packus_epi16(v, v));
@@ -69,8 +68,8 @@ INLINE void two_windows(uint8_t *d, const uint8_t *r, const sl_axis *a, int rang
   const __m128i half = _mm_set1_epi16(64);
   for (int g = 0; g < a->groups; g++) {
     __m128i v = _mm_loadu_si128((const void *)(r + a->off[g * 2])), u = _mm_loadu_si128((const void *)(r + a->off[g * 2 + 1]));
-    v = _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)(a->mask + g * 32)));
-    u = _mm_shuffle_epi8(u, _mm_loadu_si128((const void *)(a->mask + g * 32 + 16)));
+    v = _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)(a->mask + sl_mask_at(a, g, 0))));
+    u = _mm_shuffle_epi8(u, _mm_loadu_si128((const void *)(a->mask + sl_mask_at(a, g, 1))));
     v = _mm_maddubs_epi16(_mm_or_si128(v, u), _mm_loadu_si128((const void *)(a->weight + g * 16)));
     v = to_full(_mm_srli_epi16(_mm_add_epi16(v, half), 7), range);
     _mm_storel_epi64((void *)(d + g * 8), _mm_packus_epi16(v, v));
@@ -78,13 +77,13 @@ INLINE void two_windows(uint8_t *d, const uint8_t *r, const sl_axis *a, int rang
 }
 
 // The range is a constant inside each call, so that the loops carry no branch.
-SSSE3 void sl_simd_copy(uint8_t *d, const uint8_t *r, int n, int range) {
-  if (range == SL_LUMA) copy(d, r, n, SL_LUMA);
-  else if (range == SL_CHROMA) copy(d, r, n, SL_CHROMA);
-  else copy(d, r, n, SL_PLAIN);
+SSSE3 static void copy(uint8_t *d, const uint8_t *r, int n, int range) {
+  if (range == SL_LUMA) copy_range(d, r, n, SL_LUMA);
+  else if (range == SL_CHROMA) copy_range(d, r, n, SL_CHROMA);
+  else copy_range(d, r, n, SL_PLAIN);
 }
 
-SSSE3 void sl_simd_across(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) {
+SSSE3 static void across(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) {
   if (a->windows == 2) {
     if (range == SL_LUMA) two_windows(d, r, a, SL_LUMA);
     else if (range == SL_CHROMA) two_windows(d, r, a, SL_CHROMA);
@@ -128,7 +127,7 @@ SSSE3 static int halve_rows(uint8_t *d, const uint8_t *a, const uint8_t *b, int 
   return j;
 }
 
-int sl_simd_halve(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int hi, int w, int kh, int kv) {
+static int halve(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int hi, int w, int kh, int kv) {
   int end = w >> kh; // outputs with all their columns
   if (end > hi) end = hi;
   if (kh && kv) return halve_both(d, a, b, lo, end);
@@ -136,7 +135,7 @@ int sl_simd_halve(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int hi
   return halve_rows(d, a, b, lo, end);
 }
 
-SSSE3 int sl_simd_moments(const uint8_t *p, int n, uint64_t *sum, uint64_t *squares) {
+SSSE3 static int moments(const uint8_t *p, int n, uint64_t *sum, uint64_t *squares) {
   const __m128i zero = _mm_setzero_si128();
   __m128i a = zero, b = zero; // b: 4 lanes of 32 bits; 4 * 255² a step, so 16384 steps fit
   int i = 0;
@@ -155,18 +154,49 @@ SSSE3 int sl_simd_moments(const uint8_t *p, int n, uint64_t *sum, uint64_t *squa
   return i;
 }
 
+// Two products and their sum in 32 bits for each of 8 samples, rounded and taken down by 14 bits.
+INLINE __m128i mix(__m128i lo, __m128i hi, int a, int b) {
+  const __m128i k = _mm_set1_epi32((int)(((unsigned)b << 16) | ((unsigned)a & 0xffff))), half = _mm_set1_epi32(8192);
+  lo = _mm_srai_epi32(_mm_add_epi32(_mm_madd_epi16(lo, k), half), 14);
+  hi = _mm_srai_epi32(_mm_add_epi32(_mm_madd_epi16(hi, k), half), 14);
+  return _mm_packs_epi32(lo, hi);
+}
+
+SSSE3 static int matrix_chroma(uint8_t *u, uint8_t *v, int8_t *add, int n, const int16_t k[6]) {
+  const __m128i zero = _mm_setzero_si128(), mid = _mm_set1_epi16(128);
+  int i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m128i cb = _mm_sub_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64((const void *)(u + i)), zero), mid);
+    __m128i cr = _mm_sub_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64((const void *)(v + i)), zero), mid);
+    __m128i lo = _mm_unpacklo_epi16(cb, cr), hi = _mm_unpackhi_epi16(cb, cr), a = mix(lo, hi, k[0], k[1]);
+    cb = _mm_add_epi16(mix(lo, hi, k[2], k[3]), mid);
+    cr = _mm_add_epi16(mix(lo, hi, k[4], k[5]), mid);
+    _mm_storel_epi64((void *)(add + i), _mm_packs_epi16(a, a));
+    _mm_storel_epi64((void *)(u + i), _mm_packus_epi16(cb, cb));
+    _mm_storel_epi64((void *)(v + i), _mm_packus_epi16(cr, cr));
+  }
+  return i;
+}
+
+// Adding signed to unsigned bytes, saturated: with the sign bit turned it is signed to signed.
+SSSE3 static int matrix_luma(uint8_t *y, const int8_t *add, int n) {
+  const __m128i turn = _mm_set1_epi8((char)0x80);
+  int i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m128i a = _mm_loadl_epi64((const void *)(add + i / 2)), v = _mm_loadu_si128((const void *)(y + i));
+    v = _mm_xor_si128(_mm_adds_epi8(_mm_xor_si128(v, turn), _mm_unpacklo_epi8(a, a)), turn);
+    _mm_storeu_si128((void *)(y + i), v);
+  }
+  return i;
+}
+
+const struct sl_simd sl_ssse3 = {blend, copy, across, halve, moments, matrix_chroma, matrix_luma};
+
 #else // every other machine: plain C
 
-int sl_has_simd(void) { return 0; }
-void sl_simd_blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, int n) { (void)d, (void)a, (void)b, (void)w1, (void)n; }
-void sl_simd_copy(uint8_t *d, const uint8_t *r, int n, int range) { (void)d, (void)r, (void)n, (void)range; }
-void sl_simd_across(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) { (void)d, (void)r, (void)a, (void)range; }
-int sl_simd_halve(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int hi, int w, int kh, int kv) {
-  (void)d, (void)a, (void)b, (void)hi, (void)w, (void)kh, (void)kv;
-  return lo;
-}
-int sl_simd_moments(const uint8_t *p, int n, uint64_t *sum, uint64_t *squares) {
-  (void)p, (void)n, (void)sum, (void)squares;
-  return 0;
+int sl_best(void) { return SL_C; }
+const struct sl_simd *sl_simd_of(int kind) {
+  (void)kind;
+  return NULL;
 }
 #endif

@@ -1,10 +1,11 @@
 //go:build bench
 
-// Command fastpath compares the Go paths with the same steps in a C loop: CPU time, order alternating, the median of the rounds' ratios.
-// It prints a table in Markdown.
+// Command fastpath compares the Go paths with the same steps in a C loop, or with libyuv and libjpeg-turbo: CPU time, order alternating, the
+// median of the rounds' ratios. It prints a table in Markdown.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,19 +25,28 @@ const (
 )
 
 func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "fastpath:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
 	runtime.LockOSThread()
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: fastpath CLIP.ivf...")
-		os.Exit(2)
+	if len(args) == 0 {
+		return errors.New("usage: fastpath [libyuv] CLIP.ivf...")
+	}
+	if args[0] == "libyuv" {
+		return againstLibyuv(args[1:])
 	}
 	fmt.Println("| step | Go, µs | C loop, µs | ratio, calling thread | ratio, whole process | Go allocations |")
 	fmt.Println("|---|---|---|---|---|---|")
-	for _, name := range os.Args[1:] {
+	for _, name := range args {
 		if err := clip(name); err != nil {
-			fmt.Fprintln(os.Stderr, "fastpath:", err)
-			os.Exit(1)
+			return err
 		}
 	}
+	return nil
 }
 
 func clip(name string) error {
@@ -44,7 +54,7 @@ func clip(name string) error {
 	if err != nil {
 		return err
 	}
-	label := strings.TrimSuffix(filepath.Base(name), ".vp8.ivf")
+	label := label(name)
 	if err := decode(label, frames); err != nil {
 		return err
 	}
@@ -56,8 +66,22 @@ func clip(name string) error {
 	return image(fmt.Sprintf("%s: %d×%d I420 → 1024×1024 JPEG q75", label, pics[0].Width, pics[0].Height), memory, pics, o)
 }
 
-// row runs both sides in alternating order and prints their line.
+// row compares with the same in C and prints its line.
 func row(label string, each int, allocs string, ours func() error, limit func() (float64, error)) error {
+	r, err := compare(ours, limit)
+	if err != nil {
+		return err
+	}
+	us := 1e6 / float64(each)
+	fmt.Printf("| %s | %.0f | %.0f | **%.2f** | %.2f | %s |\n", label, r.ours*us, r.other*us, r.thread, r.process, allocs)
+	return nil
+}
+
+// ratios are medians: seconds of both sides, ours ÷ the other in the calling thread, and ours of the whole process ÷ the other.
+type ratios struct{ ours, other, thread, process float64 }
+
+// compare runs both sides in alternating order.
+func compare(ours func() error, other func() (float64, error)) (ratios, error) {
 	var g, c, thread, process []float64
 	for r := range rounds {
 		var gt, gp, ct float64
@@ -67,19 +91,19 @@ func row(label string, each int, allocs string, ours func() error, limit func() 
 			gt, gp = bench.ThreadCPU()-t, bench.ProcessCPU()-p
 			return err
 		}
-		cSide := func() (err error) {
-			ct, err = limit()
+		otherSide := func() (err error) {
+			ct, err = other()
 			return err
 		}
-		first, second := goSide, cSide
+		first, second := goSide, otherSide
 		if r%2 == 1 {
-			first, second = cSide, goSide
+			first, second = otherSide, goSide
 		}
 		if err := first(); err != nil {
-			return err
+			return ratios{}, err
 		}
 		if err := second(); err != nil {
-			return err
+			return ratios{}, err
 		}
 		if r == 0 {
 			continue // caches, tables, the allocator
@@ -87,10 +111,10 @@ func row(label string, each int, allocs string, ours func() error, limit func() 
 		g, c = append(g, gt), append(c, ct)
 		thread, process = append(thread, gt/ct), append(process, gp/ct)
 	}
-	us := 1e6 / float64(each)
-	fmt.Printf("| %s | %.0f | %.0f | **%.2f** | %.2f | %s |\n", label, bench.Median(g)*us, bench.Median(c)*us, bench.Median(thread), bench.Median(process), allocs)
-	return nil
+	return ratios{bench.Median(g), bench.Median(c), bench.Median(thread), bench.Median(process)}, nil
 }
+
+func label(name string) string { return strings.TrimSuffix(filepath.Base(name), ".vp8.ivf") }
 
 func decode(label string, frames [][]byte) error {
 	d, err := vpx.NewVP8()
