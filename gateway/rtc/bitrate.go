@@ -57,7 +57,7 @@ func (p *Peer) Ask(a Ask) {
 	p.tellPage()
 }
 
-// sendREMB names every video SSRC: libwebrtc caps the whole connection, others (aiortc) the streams that are named.
+// sendREMB names every video SSRC of a sender that takes it: libwebrtc caps the whole connection, others (aiortc) the streams that are named.
 func (p *Peer) sendREMB(bps int) {
 	if bps <= 0 {
 		return
@@ -65,7 +65,7 @@ func (p *Peer) sendREMB(bps int) {
 	var ssrcs []uint32
 	p.mu.Lock()
 	for _, t := range p.tracks {
-		if t.Kind == "video" {
+		if t.Kind == "video" && t.takesREMB {
 			ssrcs = append(ssrcs, t.SSRC)
 		}
 	}

@@ -212,7 +212,7 @@ func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) 
 	first := !p.claimed[mid]
 	p.claimed[mid] = true
 	t := newInTrack(p.pc, track, receiver, p.ssrc)
-	t.MID, t.Source, t.wantsPLI = mid, s.source, s.pli
+	t.MID, t.Source, t.wantsPLI, t.takesREMB = mid, s.source, s.pli, s.remb
 	if len(p.tracks) < maxOfferSSRCs {
 		p.tracks = append(p.tracks, t)
 	}

@@ -223,10 +223,13 @@ func plainName(s string) string {
 	}, s[:min(len(s), 20)])
 }
 
-// wantsPLI says whether the section's sender agreed to answer PLI (RFC 4585).
-func wantsPLI(m *sdp.MediaDescription) bool {
+// takes says whether the section's sender offered to take a feedback message (RFC 4585 §4.2).
+func takes(m *sdp.MediaDescription, feedback ...string) bool {
 	for _, a := range m.Attributes {
-		if f := strings.Fields(a.Value); a.Key == "rtcp-fb" && len(f) >= 3 && strings.EqualFold(f[1], "nack") && strings.EqualFold(f[2], "pli") {
+		if a.Key != "rtcp-fb" {
+			continue
+		}
+		if _, said, _ := strings.Cut(a.Value, " "); slices.EqualFunc(strings.Fields(said), feedback, strings.EqualFold) {
 			return true
 		}
 	}

@@ -26,6 +26,7 @@ type section struct {
 	sends              bool // the offerer sends media in it
 	hears              bool // the offerer takes media in it
 	pli                bool // the offerer negotiated nack pli
+	remb               bool // the offerer negotiated goog-remb
 	layers             bool // of simulcast
 	codec              choice
 }
@@ -194,7 +195,8 @@ func (pl *offerPlan) checkMedia() error {
 			return problem.New(problem.NotNegotiable, "section %d (%s) does not offer %s is needed; it offers %s", i, s.media, needed, offered)
 		}
 		s.codec = c
-		s.pli = wantsPLI(m)
+		s.pli = takes(m, "nack", "pli")
+		s.remb = takes(m, "goog-remb")
 	}
 	if sending == 0 {
 		return problem.New(problem.NotNegotiable, "the offer publishes nothing: it needs an audio or video section that is sendonly or sendrecv")

@@ -37,6 +37,8 @@ type InTrack struct {
 	own      uint32 // sender SSRC of our feedback
 	wantsPLI bool
 
+	takesREMB bool
+
 	captureID, contentID uint8 // header extension ids, 0: not negotiated
 
 	slab    []byte       // only ReadRTP
