@@ -11,16 +11,21 @@ import (
 // first served.
 type Budget struct {
 	mu      sync.Mutex
+	slots   int
 	free    int
 	waiters [2][]chan struct{} // 0: with a key frame
+	pool    pool
 }
+
+// PooledBytes is the C memory that decoders and encoders hold which no track has at the moment.
+func (b *Budget) PooledBytes() int64 { return b.pool.bytes() }
 
 // NewBudget makes a budget of n slots; n < 1 means one for each CPU.
 func NewBudget(n int) *Budget {
 	if n < 1 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	return &Budget{free: n}
+	return &Budget{slots: n, free: n}
 }
 
 // acquire waits for a slot; after an error there is nothing to release.

@@ -18,7 +18,7 @@ func (t *Track) runControl(ctx context.Context) {
 	defer timer.Stop()
 	told := SourceState{State: StateStalled}
 	for {
-		state, active := t.controlStep(time.Now())
+		state, active, next := t.controlStep(time.Now())
 		if state != told {
 			told = state
 			t.tell(state)
@@ -26,6 +26,9 @@ func (t *Track) runControl(ctx context.Context) {
 		wait := tickIdle
 		if active {
 			wait = tickWatched
+		}
+		if !next.IsZero() {
+			wait = min(wait, max(time.Until(next), 0))
 		}
 		timer.Reset(min(wait, t.cfg.StallAfter))
 		select {
@@ -37,32 +40,56 @@ func (t *Track) runControl(ctx context.Context) {
 	}
 }
 
-// controlStep does what is due now.
-func (t *Track) controlStep(now time.Time) (state SourceState, active bool) {
+// controlStep does what is due now. next is when to look again at the latest; zero: at the next tick.
+func (t *Track) controlStep(now time.Time) (state SourceState, active bool, next time.Time) {
 	t.mu.Lock()
 	if t.asm.active {
 		if t.watched(now) {
 			t.enqueue(t.asm.tick(now))
+			t.passTime(now)
 		} else {
 			t.deactivate()
 		}
 	}
-	ask := t.cfg.RequestKeyFrame != nil && t.reqs.due(t.needsKey(now), now)
+	asks := t.stepLayers(now)
+	ask, next := t.keyFrameDue(now)
 	if ask {
 		t.st.PLIs++
+		t.answers.ask(now)
+		next = time.Time{}
 	}
 	state, active = t.state(now), t.asm.active
-	t.mu.Unlock()
 	if ask {
-		t.cfg.RequestKeyFrame()
+		asks = append(asks, t.lay.cur.request)
 	}
-	return state, active
+	t.mu.Unlock()
+	for _, ask := range asks {
+		ask()
+	}
+	return state, active, next
+}
+
+// passTime lets an active track's policy see the time; t.mu is held.
+func (t *Track) passTime(now time.Time) {
+	if now.Sub(t.st.LastPacketAt) >= keyFrameSpacing {
+		t.answers.forget() // nothing arrives: that is no refusal
+	}
+	t.answers.tick(now)
+	t.choose(now)
+	if t.chosen.now.policy == PolicyKeyframe && (t.holding || t.st.CBytes > 0) {
+		signal(t.work) // a better picture may not have come; memory may be given back
+	}
+}
+
+// silent reports whether a source has been asked in vain for long enough; t.mu is held.
+func (t *Track) silent(now time.Time) bool {
+	return !t.asm.active || t.st.Packets == 0 || now.Sub(t.st.LastPacketAt) >= t.cfg.StallAfter && t.reqs.wait == keyFrameBackoff
 }
 
 // needsKey reports whether a key frame is wanted: the chain is broken, or a request has waited for some time and no frame came at all (a
 // static screen sends none unasked). A source that has gone silent is asked only until the back-off is at its longest. t.mu is held.
 func (t *Track) needsKey(now time.Time) bool {
-	if !t.asm.active || t.st.Packets == 0 || now.Sub(t.st.LastPacketAt) >= t.cfg.StallAfter && t.reqs.wait == keyFrameBackoff {
+	if t.silent(now) {
 		return false
 	}
 	for _, w := range t.waiters {
@@ -70,7 +97,10 @@ func (t *Track) needsKey(now time.Time) bool {
 			return true
 		}
 	}
-	return t.asm.needKey && t.asm.cur == nil // what is in work behind a broken chain is a key frame
+	if t.asm.cur != nil && (t.asm.cur.key || t.asm.needKey) {
+		return false // what is in work behind a broken chain is a key frame
+	}
+	return t.asm.needKey || !t.gate.open
 }
 
 // state is the source's state now; t.mu is held.

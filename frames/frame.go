@@ -15,6 +15,8 @@ type frame struct {
 	ts            uint32
 	receivedAt    time.Time // of its last packet
 	captured      capture
+	hold          bool       // a better picture follows soon: images are made of that, if it comes
+	watch         bool       // settling looks at its picture
 	colour        yuv.Colour // what the RTP colour space extension said last; the stream's own word goes before it
 }
 

@@ -17,9 +17,14 @@ func newSampler(fps float64) sampler {
 	return sampler{interval: time.Duration(float64(time.Second) / min(fps, MaxFPS))}
 }
 
+func (s *sampler) fps() float64 { return float64(time.Second) / float64(s.interval) }
+
 // due reports whether a picture of this time is wanted. Pictures come with jitter: up to a quarter of the interval early is on time.
-func (s *sampler) due(at time.Time) bool {
-	return s.next.IsZero() || !at.Before(s.next.Add(-s.interval/4))
+func (s *sampler) due(at time.Time) bool { return s.dueWithin(at, s.interval/4) }
+
+// dueWithin is due where a picture may be so early.
+func (s *sampler) dueWithin(at time.Time, early time.Duration) bool {
+	return s.next.IsZero() || !at.Before(s.next.Add(-early))
 }
 
 // took says that the picture of this time was taken.

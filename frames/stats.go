@@ -21,15 +21,6 @@ type SourceState struct {
 	Codec         Codec
 }
 
-// Policy says what is decoded.
-type Policy string
-
-// The policies so far.
-const (
-	PolicyIdle Policy = "idle" // nobody watches: packets are counted, nothing is assembled or decoded
-	PolicyFull Policy = "full" // somebody watches: every frame is decoded
-)
-
 // PacketDrops counts packets thrown away, by cause.
 type PacketDrops struct {
 	Duplicate uint64 // same sequence number again (RTX on a loss-free link does this)
@@ -60,13 +51,20 @@ type TrackStats struct {
 	Source        string
 	Codec         Codec
 	State         State
-	Policy        Policy
+	Policy        Policy  // as set
+	InEffect      Policy  // what that means at present
+	PolicyReason  string  // why
+	AfterKey      int     // frames decoded after each key frame; InEffect keyframe only
 	Width, Height int     // pixels of the newest key frame
-	FPS           float64 // frames arriving per second, over the last second or two
-	BitrateBPS    float64 // payload bits per second, likewise
+	FPS           float64 // frames of the layer in use arriving per second, over the last second or two
+	BitrateBPS    float64 // payload bits per second of all layers, likewise
 
-	Packets       uint64 // received, whatever became of them
-	Lost          uint64 // packets that never arrived
+	RID           string       // of the layer in use; empty: the sender names none
+	Layers        []LayerStats // all of them; those of a simulcast are several
+	LayerSwitches uint64       // from one layer to another while images were made
+
+	Packets       uint64 // received of all layers, whatever became of them
+	Lost          uint64 // packets of all layers that never arrived
 	PacketDrops   PacketDrops
 	FrameDrops    FrameDrops
 	Frames        uint64 // assembled whole and in an unbroken chain
@@ -76,11 +74,15 @@ type TrackStats struct {
 	EncodeErrors  uint64
 	Delivered     uint64 // images put into mailboxes or given to requests
 	Superseded    uint64 // images displaced in a mailbox by a newer one before they were taken
+	PolicySkipped uint64 // whole frames that the policy left undecoded; not among the drops
 	PLIs          uint64 // key frames asked for
+	PLIsAnswered  uint64 // key frames that came for it; several requests may have one answer
+	PLIsIgnored   uint64 // not answered for a second
 	Resets        uint64 // jumps of sequence or timestamp that restarted the assembler
 	Subscriptions int
 	Waiting       int // requests waiting for an image
 
+	PLIAnswerTime  time.Duration // from a request to the whole key frame, smoothed; 0: none yet
 	LastPacketAt   time.Time
 	LastCapturedAt time.Time // of the newest image
 	CBytes         int64     // C memory held by decoder and encoder, as far as they know
@@ -91,23 +93,15 @@ func (t *Track) Stats() TrackStats {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s, a := t.st, &t.asm
+	s, a := t.st, t.asm
 	s.Source, s.Codec = t.cfg.Source, t.cfg.Codec
 	s.State, s.Width, s.Height = t.state(now).State, a.width, a.height
-	s.Policy = PolicyIdle
-	if a.active {
-		s.Policy = PolicyFull
+	s.Policy, s.InEffect, s.PolicyReason = t.setting, PolicyIdle, "nobody watches"
+	if v := t.chosen.now; a.active {
+		s.InEffect, s.PolicyReason, s.AfterKey = v.policy, v.reason, v.after
 	}
-	if s.State != StateEnded && s.State != StateStalled { // nothing arrives then, whatever the last second was like
-		s.FPS, s.BitrateBPS = a.meter.rates(now)
-	}
-	s.Lost, s.PacketDrops, s.Resets = a.seq.lost, a.pdrops, a.resets
-	s.Frames, s.KeyFrames = a.frames, a.keys
-	d := a.fdrops
-	s.FrameDrops.Incomplete += d.Incomplete
-	s.FrameDrops.NeedKey += d.NeedKey
-	s.FrameDrops.TooBig += d.TooBig
-	s.FrameDrops.Refused += d.Refused
+	s.PLIsIgnored, s.PLIAnswerTime = t.answers.ignored, t.answers.took
+	t.layerStats(&s, s.State != StateEnded && s.State != StateStalled, now) // nothing arrives then, whatever the last second was like
 	s.Subscriptions, s.Waiting = len(t.subs), len(t.waiters)
 	return s
 }

@@ -3,6 +3,7 @@ package frames
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // MaxFPS bounds the rate of a subscription, in images per second.
@@ -43,6 +44,10 @@ func (t *Track) Subscribe(w Want) *Subscription {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.subs = append(t.subs, s)
+	if img := t.present(s.key, time.Now()); img != nil {
+		s.box.Put(img)
+		t.st.Delivered++
+	}
 	t.activate()
 	return s
 }

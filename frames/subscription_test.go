@@ -181,11 +181,11 @@ func TestRequests(t *testing.T) {
 				t.Fatalf("%v, %v after %v, asked %d times", img, err, took, r.asked())
 			}
 			r.play(p, 30)
-			if s := r.track.Stats(); s.Policy != PolicyFull || s.Encoded != 1 {
+			if s := r.track.Stats(); s.InEffect != PolicyKeyframe || s.Encoded != 1 {
 				t.Errorf("after a second: %+v", s)
 			}
 			r.play(p, 45)
-			if s := r.track.Stats(); s.Policy != PolicyIdle || s.CBytes != 0 {
+			if s := r.track.Stats(); s.InEffect != PolicyIdle || s.CBytes != 0 {
 				t.Errorf("after two and a half: %+v", s)
 			}
 		})

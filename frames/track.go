@@ -35,6 +35,7 @@ type TrackConfig struct {
 	Budget          *Budget           // shared by all tracks of the process; default: one of its own
 	Log             *slog.Logger      // default: discarded
 	Extensions      Extensions        // of its packets' headers
+	Policy          Policy            // what is decoded; default PolicyAuto; see SetPolicy
 	StallAfter      time.Duration     // no packet for so long is stalled; default 2 s
 	OnState         func(SourceState) // called on change, from the same goroutine as RequestKeyFrame; must not block
 }
@@ -54,11 +55,24 @@ type Track struct {
 
 	mu sync.Mutex // guards everything below; held for microseconds, never across C, I/O or a callback
 
-	asm     assembler
+	lay     layering
+	asm     *assembler // of the layer in use
 	queue   frameQueue
 	running bool
 	over    bool
 	reqs    keyRequester
+
+	setting  Policy
+	chosen   chooser
+	gate     admission
+	answers  answers
+	base     layerMeter
+	keyBits  float64   // of a key frame, smoothed
+	settle   int       // see situation
+	good     int       // times in a row that settling found less
+	watchIn  int       // key frames until settling looks again
+	workedAt time.Time // a key frame's picture is being made since; zero: none is
+	holding  bool      // it is held back for a better one
 
 	subs       []*Subscription
 	waiters    []*waiter
@@ -77,15 +91,17 @@ func NewTrack(cfg TrackConfig) (*Track, error) {
 	if cfg.Codec == "" {
 		cfg.Codec = CodecVP8
 	}
-	asm, err := newAssembler(cfg.Codec)
-	if err != nil {
-		return nil, err
-	}
 	if cfg.StallAfter == 0 {
 		cfg.StallAfter = defaultStallAfter
 	}
 	if cfg.StallAfter < 0 {
 		return nil, fmt.Errorf("stall after %v: must be over 0", cfg.StallAfter)
+	}
+	if cfg.Policy == "" {
+		cfg.Policy = PolicyAuto
+	}
+	if _, err := ParsePolicy(string(cfg.Policy)); err != nil {
+		return nil, err
 	}
 	if cfg.Budget == nil {
 		cfg.Budget = NewBudget(0)
@@ -93,12 +109,19 @@ func NewTrack(cfg TrackConfig) (*Track, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	asm.said.ids = cfg.Extensions
-	return &Track{
-		cfg: cfg, log: cfg.Log.With("source", cfg.Source), asm: asm,
+	t := &Track{
+		cfg: cfg, log: cfg.Log.With("source", cfg.Source),
+		setting: cfg.Policy, settle: startSettle(cfg.Source),
 		newDecoder: func() (decoder, error) { return newDecoder(cfg.Codec) },
 		work:       make(chan struct{}, 1), control: make(chan struct{}, 1), ended: make(chan struct{}),
-	}, nil
+	}
+	l, err := t.newLayer("", cfg.RequestKeyFrame)
+	if err != nil {
+		return nil, err
+	}
+	t.lay.all = []*Layer{l}
+	t.lay.cur, t.asm = l, &l.asm
+	return t, nil
 }
 
 // signal wakes the reader of a channel of capacity 1.
@@ -109,8 +132,10 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Push takes one packet that arrived at the given time. It never blocks; p belongs to the track from now on.
-func (t *Track) Push(p *rtp.Packet, at time.Time) {
+// Push takes one packet of the first layer that arrived at the given time. It never blocks; p belongs to the track from now on.
+func (t *Track) Push(p *rtp.Packet, at time.Time) { t.push(t.lay.first(), p, at) }
+
+func (t *Track) push(l *Layer, p *rtp.Packet, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
@@ -121,13 +146,16 @@ func (t *Track) Push(p *rtp.Packet, at time.Time) {
 	}
 	if at.Sub(t.st.LastPacketAt) >= keyFrameSpacing { // requests sent into an outage were not refused: no back-off for them
 		t.reqs.answered()
+		t.answers.forget()
 		signal(t.control)
 	}
 	silent := at.Sub(t.st.LastPacketAt) >= t.cfg.StallAfter
 	t.st.Packets++
 	t.st.LastPacketAt = at
 	w, h, needed := t.asm.width, t.asm.height, t.asm.needKey
-	t.enqueue(t.asm.push(p, at))
+	if fs := l.receive(p, at); t.took(l, fs, at) {
+		t.enqueue(fs)
+	}
 	if silent || t.asm.width != w || t.asm.height != h || t.asm.needKey && !needed {
 		signal(t.control)
 	}
@@ -136,6 +164,12 @@ func (t *Track) Push(p *rtp.Packet, at time.Time) {
 // enqueue hands assembled frames to the worker.
 func (t *Track) enqueue(fs []*frame) {
 	for _, f := range fs {
+		t.lastFrame = f.receivedAt
+		if !t.admit(f) {
+			t.st.PolicySkipped++
+			t.asm.recycle(f)
+			continue
+		}
 		dropped, ok := t.queue.push(f)
 		for _, d := range dropped {
 			t.st.FrameDrops.Skipped++
@@ -147,10 +181,6 @@ func (t *Track) enqueue(fs []*frame) {
 			t.asm.breakChain()
 			continue
 		}
-		if f.key {
-			t.reqs.answered()
-		}
-		t.lastFrame = f.receivedAt
 		signal(t.work)
 	}
 }
@@ -163,9 +193,11 @@ func (t *Track) watched(at time.Time) bool {
 // activate begins to assemble and decode; t.mu is held.
 func (t *Track) activate() {
 	if !t.over && !t.asm.active {
-		t.asm.wake()
+		t.wakeLayer(time.Now())
 		t.reqs.answered() // no back-off from the last time somebody watched
+		t.gate, t.watchIn = admission{}, 0
 	}
+	t.choose(time.Now())
 	signal(t.control)
 	signal(t.work)
 }
@@ -173,7 +205,9 @@ func (t *Track) activate() {
 // deactivate forgets every frame; the worker frees its C memory when it next looks. t.mu is held.
 func (t *Track) deactivate() {
 	t.queue.take(t.queue.n)
-	t.asm.sleep()
+	t.sleepLayers()
+	t.gate, t.workedAt, t.holding = admission{}, time.Time{}, false
+	t.answers.forget()
 	t.black = false
 	signal(t.work)
 }

@@ -38,7 +38,7 @@ func TestClipWithoutLossGivesEveryPicture(t *testing.T) {
 			t.Errorf("worst image: %.1f dB, want 45", worst)
 		}
 		s := r.track.Stats()
-		if s.Decoded != 90 || s.Frames != 90 || s.KeyFrames != 2 || s.Lost != 0 || s.FrameDrops.Total() != 0 || s.PLIs != 0 || s.Policy != PolicyFull {
+		if s.Decoded != 90 || s.Frames != 90 || s.KeyFrames != 2 || s.Lost != 0 || s.FrameDrops.Total() != 0 || s.PLIs != 0 || s.InEffect != PolicyFull {
 			t.Errorf("%+v", s)
 		}
 		if s.FPS < 28 || s.FPS > 32 || s.BitrateBPS < 3e5 || s.BitrateBPS > 2e6 || s.CBytes == 0 || s.Width != 640 || s.Height != 480 || s.State != StateLive {

@@ -328,7 +328,7 @@ func TestNobodyWatchingCostsNearlyNothing(t *testing.T) {
 		r.track.newDecoder = func() (decoder, error) { made++; return newDecoder(CodecVP8) }
 		r.play(p, 90)
 		s := r.track.Stats()
-		if made != 0 || s.Frames != 0 || s.Decoded != 0 || s.CBytes != 0 || s.PLIs != 0 || s.Policy != PolicyIdle {
+		if made != 0 || s.Frames != 0 || s.Decoded != 0 || s.CBytes != 0 || s.PLIs != 0 || s.InEffect != PolicyIdle {
 			t.Errorf("%d decoders, %+v", made, s)
 		}
 		if s.Width != 640 || s.State != StateLive || s.FPS < 28 || s.Lost != 0 || s.Packets < 90 {
@@ -349,12 +349,12 @@ func TestNobodyWatchingCostsNearlyNothing(t *testing.T) {
 		sub := r.track.Subscribe(Want{FPS: 5, Options: ownSize})
 		p.seq, p.ts, p.pos = packets[0].SequenceNumber+1, packets[0].Timestamp+3000, 0
 		r.play(p, 30)
-		if s := r.track.Stats(); made != 1 || s.CBytes == 0 || s.Policy != PolicyFull {
+		if s := r.track.Stats(); made != 1 || s.CBytes == 0 || s.InEffect != PolicyFull {
 			t.Errorf("watched: %d decoders, %+v", made, s)
 		}
 		sub.Close()
 		r.play(p, 1)
-		if s := r.track.Stats(); s.CBytes != 0 || s.Policy != PolicyIdle || s.Subscriptions != 0 {
+		if s := r.track.Stats(); s.CBytes != 0 || s.InEffect != PolicyIdle || s.Subscriptions != 0 {
 			t.Errorf("no more watched: %+v", s)
 		}
 	})

@@ -18,6 +18,10 @@ type worker struct {
 	dec decoder
 	enc *jpegfast.Encoder
 
+	joined  bool // dec and enc may be the pool's
+	suspect bool // dec has failed: it is not lent to others
+	settle  settling
+
 	pic Picture // valid until the next Decode
 	at  shown   // when it is from
 
@@ -30,6 +34,7 @@ type shown struct {
 	ts         uint32
 	receivedAt time.Time
 	captured   capture
+	hold       time.Time // until when no images are made of it, because a better one follows; zero: it is good
 }
 
 // job is one image to make and who gets it.
@@ -51,6 +56,7 @@ func (t *Track) runWorker(ctx context.Context) {
 		}
 		for ctx.Err() == nil && w.step(ctx) {
 		}
+		w.rest()
 	}
 }
 
@@ -84,7 +90,11 @@ func (w *worker) step(ctx context.Context) bool {
 		return true
 	}
 	err := w.decode(f)
+	after, looked, ok := w.look(f, err)
 	t.mu.Lock()
+	if looked {
+		t.settled(after, ok)
+	}
 	w.account(f, err)
 	more = err == nil && w.plan()
 	t.mu.Unlock()
@@ -97,12 +107,8 @@ func (w *worker) step(ctx context.Context) bool {
 // decode decodes one frame; nil means a picture, ErrNoPicture none but no harm.
 func (w *worker) decode(f *frame) error {
 	err := safely(func() (err error) {
-		if w.dec == nil {
-			dec, err := w.t.newDecoder()
-			if err != nil {
-				return err
-			}
-			w.dec = dec
+		if err := w.borrowDecoder(f); err != nil {
+			return err
 		}
 		w.pic, err = w.dec.Decode(f.data)
 		w.pic.Assume(f.colour)
@@ -122,10 +128,14 @@ func (w *worker) account(f *frame, err error) {
 	case err == nil:
 		t.st.Decoded++
 		w.at = shown{n: t.st.Decoded, ts: f.ts, receivedAt: f.receivedAt, captured: f.captured}
+		if f.hold {
+			w.at.hold = f.receivedAt.Add(burstWait)
+		}
 	case errors.Is(err, coded.ErrNoPicture):
 		w.at = shown{} // the planes of the last one may be written to
 	default:
-		w.at = shown{}
+		w.at, w.suspect = shown{}, true
+		t.worked()
 		switch {
 		case errors.Is(err, coded.ErrCorrupt):
 			t.st.FrameDrops.Corrupt++
@@ -161,10 +171,15 @@ func (w *worker) plan() bool {
 	if w.at.n == 0 || !w.t.asm.active {
 		return false
 	}
+	if !w.at.hold.IsZero() && time.Now().Before(w.at.hold) {
+		w.t.holding = true
+		return false
+	}
+	w.t.worked()
 	at := w.at.receivedAt
 	backlog := w.t.queue.n > 0
 	for _, s := range w.t.subs {
-		if s.seen >= w.at.n || !s.sampler.due(at) || backlog && s.sampler.overdue(at) < min(backlogWait, s.sampler.interval) {
+		if s.seen >= w.at.n || !w.t.isDue(s, at) || backlog && s.sampler.overdue(at) < min(backlogWait, s.sampler.interval) {
 			continue
 		}
 		s.seen = w.at.n
@@ -204,10 +219,8 @@ func (w *worker) encode() {
 		j := &w.jobs[i]
 		var e encoded
 		err := safely(func() (err error) {
-			if w.enc == nil {
-				if w.enc, err = jpegfast.New(); err != nil {
-					return err
-				}
+			if err := w.borrowEncoder(); err != nil {
+				return err
 			}
 			e, err = encodePicture(w.enc, &w.pic, j.options)
 			return err
@@ -258,45 +271,4 @@ func (w *worker) deliver(j *job, e encoded, err error) {
 			t.st.Delivered++
 		}
 	}
-}
-
-func (w *worker) bytes() (n int64) {
-	if w.dec != nil {
-		n = w.dec.Bytes()
-	}
-	if w.enc != nil {
-		n += w.enc.Bytes()
-	}
-	return n
-}
-
-func (w *worker) closeDecoder() {
-	w.at, w.pic = shown{}, Picture{}
-	if w.dec != nil {
-		if err := w.dec.Close(); err != nil {
-			w.t.log.Error("closing decoder", "err", err)
-		}
-		w.dec = nil
-	}
-}
-
-func (w *worker) closeEncoder() {
-	if w.enc != nil {
-		if err := w.enc.Close(); err != nil {
-			w.t.log.Error("closing encoder", "err", err)
-		}
-		w.enc = nil
-	}
-}
-
-// close frees all C memory; work goes on with a new decoder and encoder when there is some.
-func (w *worker) close() {
-	if w.dec == nil && w.enc == nil {
-		return
-	}
-	w.closeDecoder()
-	w.closeEncoder()
-	w.t.mu.Lock()
-	w.t.st.CBytes = 0
-	w.t.mu.Unlock()
 }

@@ -1,0 +1,82 @@
+package frames
+
+const (
+	watchFrames = 5        // looked at after a key frame, to see how coarse it was
+	watchEvery  = 16       // key frames; each time costs as much as decoding watchFrames
+	sampleBytes = 48 << 10 // of luma kept of each of these pictures
+	segment     = 16       // pixels of a row that are still or not
+	stillError  = 1.0      // mean squared difference up to which they are
+	stillShare  = 0.15     // of the picture that must be still for it to say anything
+)
+
+// settledError is the mean squared difference, in luma levels, from which on a picture is as good as those after it: 46 dB.
+const settledError = 1.63
+
+// settling looks at the pictures of a key frame and of the frames after it. What does not move between the last two should not have
+// changed before either: where it did, the encoder was still making up for a coarse key frame. Pure.
+type settling struct {
+	width, height int
+	shots         [][]byte // rows of luma: of the key frame, and of each one after it
+}
+
+// begin starts with a key frame's picture.
+func (s *settling) begin(p *Picture) {
+	s.width, s.height, s.shots = p.Width, p.Height, nil
+	s.add(p)
+}
+
+// add takes the next picture; true: it was the last that is needed.
+func (s *settling) add(p *Picture) (done bool) {
+	if s.width == 0 || p.Width != s.width || p.Height != s.height {
+		s.stop()
+		return false
+	}
+	rows := min(max(sampleBytes/p.Width, 1), p.Height)
+	shot := make([]byte, 0, rows*p.Width)
+	for i := range rows {
+		y := (2*i + 1) * p.Height / (2 * rows)
+		shot = append(shot, p.Y[y*p.YStride:y*p.YStride+p.Width]...)
+	}
+	s.shots = append(s.shots, shot)
+	return len(s.shots) > watchFrames
+}
+
+// stop forgets the pictures.
+func (s *settling) stop() { *s = settling{} }
+
+// result is how many frames after the key frame its picture was as good as the last one, at best 0; ok is false when too little stood
+// still to tell.
+func (s *settling) result() (after int, ok bool) {
+	last := s.shots[len(s.shots)-1]
+	errors := make([]float64, len(s.shots)-1)
+	still, all := 0, 0
+	for at := 0; at+segment <= len(last); at += segment {
+		all++
+		if difference(s.shots[len(s.shots)-2][at:], last[at:]) > stillError {
+			continue
+		}
+		still++
+		for i := range errors {
+			errors[i] += difference(s.shots[i][at:], last[at:])
+		}
+	}
+	if float64(still) < stillShare*float64(all) || still == 0 {
+		return 0, false
+	}
+	for i := range errors[:len(errors)-1] {
+		if errors[i]/float64(still) <= settledError {
+			return i, true
+		}
+	}
+	return neverSettle, true
+}
+
+// difference is the mean squared difference of two segments.
+func difference(a, b []byte) float64 {
+	sum := 0
+	for i := range segment {
+		d := int(a[i]) - int(b[i])
+		sum += d * d
+	}
+	return float64(sum) / segment
+}
