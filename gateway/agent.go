@@ -98,7 +98,7 @@ func (s *Session) serveAgent(conn *websocket.Conn, watch func(*agent) (stop func
 		limiter:  rate.NewLimiter(rate.Limit(s.cfg.OpsPerSecond), 2*s.cfg.OpsPerSecond),
 		attached: time.Now(), ctx: ctx, cancel: cancel,
 		answers: make(chan outgoing, answerQueue), requests: make(chan struct{}, maxRequests), wake: make(chan struct{}, 1),
-		want: hello.Want, changed: map[string]bool{}, legs: map[uint64]*remoteLeg{},
+		want: hello.Want, changed: map[string]bool{}, outbox: outbox{counts: s.shared.metrics}, legs: map[uint64]*remoteLeg{},
 	}
 	if err := s.addAgent(a); err != nil {
 		refuseHello(conn, err)

@@ -214,7 +214,7 @@ func (a *agent) writeImage(img seenImage, requestID string, superseded uint64) e
 	if err := w.Close(); err != nil {
 		return err
 	}
-	a.session.shared.metrics.sentImage(img.Image, age, now, superseded)
+	a.session.shared.metrics.sentImage(img.Image, age, now)
 	a.superseded.Add(superseded)
 	return nil
 }

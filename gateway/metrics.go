@@ -22,9 +22,12 @@ type metrics struct {
 	turned     *prometheus.CounterVec
 	images     prometheus.Counter
 	imageBytes prometheus.Counter
-	superseded prometheus.Counter
 	imageAge   prometheus.Histogram
 	imageDelay prometheus.Histogram
+	lost       prometheus.Counter
+	lostSound  prometheus.Counter
+	http       *prometheus.CounterVec
+	httpTime   *prometheus.HistogramVec
 	voice      *voiceMetrics
 	sound      *soundFigures
 
@@ -49,11 +52,15 @@ func newMetrics() *metrics {
 	m.turned = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sightline_requests_refused_total", Help: "Requests turned away before they were served, for want of a token, its rights or its rate, by code."}, []string{"code"})
 	m.images = counter("images_sent_total", "Images written to agent sockets.")
 	m.imageBytes = counter("image_bytes_sent_total", "Bytes of these images.")
-	m.superseded = counter("images_superseded_total", "Images replaced by a newer one before a slow agent took them.")
+	m.lost = counter("agent_messages_dropped_total", "Messages thrown away because an agent did not take them.")
+	m.lostSound = counter("agent_sound_dropped_total", "Pieces of 20 ms of sound thrown away because an agent did not take them.")
+	m.http = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sightline_http_requests_total", Help: "HTTP requests answered, by route and status; 101: a socket that has ended."}, []string{"route", "status"})
+	m.httpTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sightline_http_request_seconds", Help: "How long HTTP requests took that were no sockets, by route.", Buckets: delayBuckets}, []string{"route"})
 	m.imageAge = histogram("image_age_seconds", "Age of an image's picture when it was written to an agent.")
 	m.imageDelay = histogram("image_delay_seconds", "From a frame's last packet to its image being written to an agent.")
-	m.registry.MustRegister(m.appends, m.appendTime, m.refusals, m.turned, m.images, m.imageBytes, m.superseded, m.imageAge, m.imageDelay,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.appends, m.appendTime, m.refusals, m.turned, m.images, m.imageBytes, m.imageAge, m.imageDelay,
+		m.lost, m.lostSound, m.http, m.httpTime,
+		collectors.NewBuildInfoCollector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.voice, m.sound = newVoiceMetrics(m.registry), newSoundFigures()
 	m.registry.MustRegister(m.sound)
 	return m
@@ -76,59 +83,22 @@ func (m *metrics) refused(code problem.Code) { m.refusals.WithLabelValues(string
 
 func (m *metrics) turnedAway(code problem.Code) { m.turned.WithLabelValues(string(code)).Inc() }
 
-func (m *metrics) sentImage(img *frames.Image, age time.Duration, now time.Time, superseded uint64) {
+func (m *metrics) sentImage(img *frames.Image, age time.Duration, now time.Time) {
 	m.images.Inc()
 	m.imageBytes.Add(float64(len(img.Data)))
-	m.superseded.Add(float64(superseded))
 	m.imageAge.Observe(age.Seconds())
 	m.imageDelay.Observe(now.Sub(img.ReceivedAt).Seconds())
 }
 
-// running counts a track in.
-func (m *metrics) running(t *frames.Track) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tracks[t] = struct{}{}
-}
-
-// retire keeps the counters of a track that has ended.
-func (m *metrics) retire(t *frames.Track) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.tracks, t)
-	addCounters(&m.retired, t.Stats())
-	m.retired.CBytes = 0
-}
-
-// totals is the sum over all tracks that ever ran.
-func (m *metrics) totals() frames.TrackStats {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	sum := m.retired
-	for t := range m.tracks {
-		addCounters(&sum, t.Stats())
-	}
-	return sum
-}
-
-func addCounters(sum *frames.TrackStats, s frames.TrackStats) {
-	sum.Packets += s.Packets
-	sum.Lost += s.Lost
-	sum.Frames += s.Frames
-	sum.KeyFrames += s.KeyFrames
-	sum.Decoded += s.Decoded
-	sum.Encoded += s.Encoded
-	sum.PLIs += s.PLIs
-	sum.FrameDrops.Incomplete += s.FrameDrops.Total() // one number here; the session's state has them by cause
-	sum.CBytes += s.CBytes
-}
-
 // watch adds the figures that are read from the sessions at each scrape.
-func (m *metrics) watch(r *registry) { m.registry.MustRegister(&sessionCollector{m, r}) }
+func (m *metrics) watch(r *registry, b *frames.Budget) {
+	m.registry.MustRegister(&sessionCollector{m, r, b})
+}
 
 type sessionCollector struct {
 	metrics  *metrics
 	registry *registry
+	budget   *frames.Budget
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -138,15 +108,11 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descSessions = describe("sessions", "Sessions by state.", "state")
 	descAgents   = describe("agents", "Agent sockets attached.")
+	descRealtime = describe("realtime_sockets", "Sockets of /v1/realtime.")
 	descLag      = describe("follower_lag_entries", "Entries that the agent furthest behind has yet to be sent.")
-	descPackets  = describe("rtp_packets_received_total", "RTP packets of video tracks.")
-	descLost     = describe("rtp_packets_lost_total", "RTP packets of video tracks that never arrived.")
-	descFrames   = describe("frames_assembled_total", "Complete frames in an unbroken chain.")
-	descDropped  = describe("frames_dropped_total", "Frames thrown away; a session's state tells the causes.")
-	descDecoded  = describe("frames_decoded_total", "Pictures decoded.")
-	descEncoded  = describe("images_encoded_total", "Images made; one may go to many agents.")
-	descPLIs     = describe("key_frame_requests_total", "Key frames asked for.")
-	descCBytes   = describe("c_memory_bytes", "C memory of decoders and encoders.")
+	descQueue    = describe("agent_messages_queued", "Messages that wait for agents to take them.")
+	descActive   = describe("pipelines_active", "Sessions by the pipeline that has the floor; remote: a leg of an agent.", "pipeline")
+	descPooled   = describe("c_memory_pooled_bytes", "C memory of decoders that wait for another track.")
 )
 
 // Describe implements prometheus.Collector.
@@ -154,32 +120,71 @@ func (c *sessionCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Des
 
 // Collect implements prometheus.Collector.
 func (c *sessionCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
 	states := map[string]int{stateConnecting: 0, stateLive: 0, stateStalled: 0, stateEnded: 0}
-	agents, lag := 0, uint64(0)
-	sum := c.metrics.totals()
+	active := map[string]int{pipelineRemote: 0}
+	for _, p := range c.registry.cfg.Pipelines.Builtin {
+		active[p.Name] = 0
+	}
+	agents, sockets, queued, lag := 0, 0, 0, uint64(0)
 	live, _ := c.registry.list(false)
 	states[stateStalled], states[stateEnded] = c.registry.countResting()
 	for _, s := range live {
-		d := s.detail()
-		states[d.State]++
-		agents += len(d.Agents)
+		states[s.detail().State]++
+		all := s.allAgents()
+		agents += len(all)
+		for _, a := range all {
+			queued += a.outbox.waiting()
+		}
+		sockets += s.dialectCount()
 		lag = max(lag, s.lag())
+		if name, talks := s.activePipeline(); talks {
+			if _, builtin := active[name]; !builtin {
+				name = pipelineRemote
+			}
+			active[name]++
+		}
 	}
 	for state, n := range states {
-		ch <- prometheus.MustNewConstMetric(descSessions, prometheus.GaugeValue, float64(n), state)
+		gauge(descSessions, float64(n), state)
+	}
+	for name, n := range active {
+		gauge(descActive, float64(n), name)
 	}
 	draining := 0.0
 	if c.registry.isDraining() {
 		draining = 1
 	}
-	ch <- prometheus.MustNewConstMetric(descDraining, prometheus.GaugeValue, draining)
-	ch <- prometheus.MustNewConstMetric(descAgents, prometheus.GaugeValue, float64(agents))
-	ch <- prometheus.MustNewConstMetric(descLag, prometheus.GaugeValue, float64(lag))
-	ch <- prometheus.MustNewConstMetric(descCBytes, prometheus.GaugeValue, float64(sum.CBytes))
-	for desc, n := range map[*prometheus.Desc]uint64{
-		descPackets: sum.Packets, descLost: sum.Lost, descFrames: sum.Frames, descDropped: sum.FrameDrops.Incomplete,
-		descDecoded: sum.Decoded, descEncoded: sum.Encoded, descPLIs: sum.PLIs,
-	} {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
+	gauge(descDraining, draining)
+	gauge(descAgents, float64(agents))
+	gauge(descRealtime, float64(sockets))
+	gauge(descQueue, float64(queued))
+	gauge(descLag, float64(lag))
+	gauge(descPooled, float64(c.budget.PooledBytes()))
+	sum, kinds := c.metrics.totals()
+	emit(ch, videoFigures, &sum)
+	for k, n := range kinds {
+		gauge(descSources, float64(n), k.codec, k.policy, k.state)
 	}
+}
+
+// pipelineRemote stands for the legs of agents, whose names are theirs to choose.
+const pipelineRemote = "remote"
+
+// activePipeline is the pipeline that has the floor.
+func (s *Session) activePipeline() (name string, ok bool) {
+	v := s.currentVoice()
+	if v == nil {
+		return "", false
+	}
+	leg, ok := v.switcher.Active()
+	return leg.Name, ok
+}
+
+func (s *Session) dialectCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.dialects)
 }

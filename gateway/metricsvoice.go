@@ -18,6 +18,8 @@ type voiceMetrics struct {
 	notices    *prometheus.CounterVec
 	turns      *prometheus.CounterVec
 	response   prometheus.Histogram
+	stages     *prometheus.HistogramVec
+	tries      *prometheus.CounterVec
 }
 
 func newVoiceMetrics(r *prometheus.Registry) *voiceMetrics {
@@ -38,7 +40,10 @@ func newVoiceMetrics(r *prometheus.Registry) *voiceMetrics {
 		turns:      vec("turns_total", "Turns of agents, by how they ended: heard, interrupted.", "outcome"),
 		response:   histogram("turn_response_seconds", "From the end of the caller's turn to the first sound of the answer."),
 	}
-	r.MustRegister(m.switches, m.switchTime, m.lost, m.tools, m.toolTime, m.notices, m.turns, m.response)
+	m.stages = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sightline_stage_seconds", Buckets: buckets,
+		Help: "What a caller waits for a stage of a turn: stt from the end of the sound to the text, llm to the first token, tts to the first sound of a phrase."}, []string{"stage"})
+	m.tries = vec("stage_tries_total", "Requests to engines, by stage and result: ok, cancelled, or the code of the failure.", "stage", "result")
+	r.MustRegister(m.stages, m.tries, m.switches, m.switchTime, m.lost, m.tools, m.toolTime, m.notices, m.turns, m.response)
 	return m
 }
 
@@ -69,6 +74,8 @@ func (m *voiceMetrics) event(e switcher.Event, t *voiceTimes) {
 		m.lost.Inc()
 	case switcher.Noticed:
 		m.notices.WithLabelValues(clip(e.Code, 64)).Inc()
+	case switcher.StageEnded:
+		m.stage(e.Stage)
 	case switcher.TurnPlayed:
 		if !e.Final {
 			return
@@ -82,6 +89,21 @@ func (m *voiceMetrics) event(e switcher.Event, t *voiceTimes) {
 		m.speech(e, t)
 	case switcher.ToolCalled, switcher.ToolAnswered, switcher.ToolCancelled:
 		m.tool(e, t)
+	}
+}
+
+func (m *voiceMetrics) stage(s *switcher.StageOut) {
+	result := s.Code
+	if result == "" {
+		result = "ok"
+	}
+	m.tries.WithLabelValues(s.Stage, result).Inc()
+	switch {
+	case s.First.IsZero():
+	case s.Stage != switcher.StageSTT:
+		m.stages.WithLabelValues(s.Stage).Observe(s.First.Sub(s.Began).Seconds())
+	case s.Code == "":
+		m.stages.WithLabelValues(s.Stage).Observe(s.Ended.Sub(s.First).Seconds())
 	}
 }
 

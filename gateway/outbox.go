@@ -13,10 +13,17 @@ const (
 
 // outbox is what an agent is told unasked and has not been sent: messages in order, and sound. Putting in never waits.
 type outbox struct {
-	mu      sync.Mutex
-	told    []toldMessage
-	sound   [][]byte // whole binary messages, oldest first
-	dropped struct{ told, sound uint64 }
+	mu     sync.Mutex
+	told   []toldMessage
+	sound  [][]byte // whole binary messages, oldest first
+	counts *metrics // of what is dropped
+}
+
+// waiting is how many messages and pieces of sound have not been taken.
+func (b *outbox) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.told) + len(b.sound)
 }
 
 // toldMessage is marshalled where it is made, once for all agents it goes to.
@@ -46,7 +53,7 @@ func (b *outbox) tell(m toldMessage) {
 			}
 		}
 		b.told = append(b.told[:at], b.told[at+1:]...)
-		b.dropped.told++
+		b.counts.lost.Inc()
 	}
 	b.told = append(b.told, m)
 }
@@ -57,7 +64,7 @@ func (b *outbox) hear(message []byte) {
 	defer b.mu.Unlock()
 	if len(b.sound) >= maxSoundAhead {
 		b.sound = append(b.sound[:0], b.sound[1:]...)
-		b.dropped.sound++
+		b.counts.lostSound.Inc()
 	}
 	b.sound = append(b.sound, message)
 }

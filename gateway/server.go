@@ -59,7 +59,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("the sessions on record cannot be read: %w", err), engine.Close())
 	}
 	s.draining.wake = make(chan struct{}, 1)
-	s.metrics.watch(s.sessions)
+	s.metrics.watch(s.sessions, sh.budget)
+	s.metrics.watchMedia(engine)
 	s.metrics.watchStore(cfg)
 	s.handler = s.routes()
 	return s, nil

@@ -49,6 +49,7 @@ type voice struct {
 	switcher *switcher.Switcher
 	egress   *sound.Egress
 	listener *listener
+	window   *window.Manager // nil: the conversation grows
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when the switcher has returned
 	began    time.Time
@@ -155,6 +156,7 @@ func (s *Session) newVoice() (*voice, error) {
 		if cfg.Window, err = window.New(window.Config{Log: s.log, Window: c.Window, Logger: s.logger}); err != nil {
 			return nil, err
 		}
+		v.window = cfg.Window
 	}
 	if c.SwitchTool {
 		cfg.SwitchTool = &switcher.SwitchTool{}

@@ -40,7 +40,7 @@ type change struct {
 
 // steps are the change's times, as far as it has come.
 func (c *core) steps(ch *change) *Steps {
-	st := &Steps{Asked: ch.asked}
+	st := &Steps{Why: ch.why, Asked: ch.asked}
 	if ch.run != nil {
 		st.Seeded = ch.run.seededAt
 	}

@@ -56,6 +56,7 @@ type Event struct {
 
 // Steps are the times of a switch's steps, in their order; zero: it did not come to that.
 type Steps struct {
+	Why      string    // Start.Reason: Event.Reason may be somebody's words, this is not
 	Asked    time.Time // the switch was asked for
 	Seeded   time.Time // what the leg is told of the conversation was made
 	Ready    time.Time // the leg is connected and seeded

@@ -401,6 +401,10 @@ func (s *Switcher) Seed(epoch uint64) (seed Seed, ok bool) {
 	return Seed{}, false
 }
 
+// Recorded counts what became of what was said on its way into the log; refused: what somebody else had
+// recorded or removed before.
+func (s *Switcher) Recorded() (stats recorder.Stats, refused uint64) { return s.rec.Stats() }
+
 // Counters are what has happened so far.
 func (s *Switcher) Counters() Counters {
 	s.mu.Lock()

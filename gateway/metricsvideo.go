@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sightline/frames"
+	"sightline/gateway/rtc"
+)
+
+type videoStats = frames.TrackStats
+
+// videoFigures are the counters of tracks, summed over live and ended ones.
+var videoFigures = join(
+	[]figure[videoStats]{
+		counter("rtp_packets_received_total", "RTP packets of video tracks.", func(s *videoStats) uint64 { return s.Packets }),
+		counter("rtp_packets_lost_total", "RTP packets of video tracks that never arrived.", func(s *videoStats) uint64 { return s.Lost }),
+		counter("frames_assembled_total", "Complete frames in an unbroken chain.", func(s *videoStats) uint64 { return s.Frames }),
+		counter("key_frames_total", "Key frames among the complete frames.", func(s *videoStats) uint64 { return s.KeyFrames }),
+		counter("frames_decoded_total", "Pictures decoded.", func(s *videoStats) uint64 { return s.Decoded }),
+		counter("images_encoded_total", "Images made; one may go to many agents.", func(s *videoStats) uint64 { return s.Encoded }),
+		counter("image_encode_errors_total", "Pictures of which no image could be made.", func(s *videoStats) uint64 { return s.EncodeErrors }),
+		counter("images_delivered_total", "Images given to subscriptions and requests.", func(s *videoStats) uint64 { return s.Delivered }),
+		counter("images_superseded_total", "Images replaced by a newer one before a slow agent took them.", func(s *videoStats) uint64 { return s.Superseded }),
+		counter("key_frame_requests_total", "Key frames asked for.", func(s *videoStats) uint64 { return s.PLIs }),
+		counter("video_resets_total", "Jumps of sequence numbers or timestamps after which a track began anew.", func(s *videoStats) uint64 { return s.Resets }),
+		gauge("image_subscriptions", "Wishes for images of a source.", func(s *videoStats) float64 { return float64(s.Subscriptions) }),
+		gauge("image_requests_waiting", "Requests that wait for an image.", func(s *videoStats) float64 { return float64(s.Waiting) }),
+		gauge("c_memory_bytes", "C memory of decoders and encoders.", func(s *videoStats) float64 { return float64(s.CBytes) }),
+	},
+	byLabel("rtp_packets_dropped_total", "RTP packets of video tracks thrown away, by cause.", "cause", []labelled[videoStats]{
+		of("duplicate", func(s *videoStats) uint64 { return s.PacketDrops.Duplicate }),
+		of("late", func(s *videoStats) uint64 { return s.PacketDrops.Late }),
+		of("malformed", func(s *videoStats) uint64 { return s.PacketDrops.Malformed }),
+		of("stray", func(s *videoStats) uint64 { return s.PacketDrops.Stray }),
+	}),
+	byLabel("frames_dropped_total", "Frames thrown away, by cause.", "cause", []labelled[videoStats]{
+		of("incomplete", func(s *videoStats) uint64 { return s.FrameDrops.Incomplete }),
+		of("need_key", func(s *videoStats) uint64 { return s.FrameDrops.NeedKey }),
+		of("too_big", func(s *videoStats) uint64 { return s.FrameDrops.TooBig }),
+		of("refused", func(s *videoStats) uint64 { return s.FrameDrops.Refused }),
+		of("queue_full", func(s *videoStats) uint64 { return s.FrameDrops.QueueFull }),
+		of("skipped", func(s *videoStats) uint64 { return s.FrameDrops.Skipped }),
+		of("decode", func(s *videoStats) uint64 { return s.FrameDrops.Decode }),
+		of("corrupt", func(s *videoStats) uint64 { return s.FrameDrops.Corrupt }),
+	}),
+)
+
+func join[T any](lists ...[]figure[T]) (all []figure[T]) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+var descSources = describe("sources", "Running video tracks, by what is decoded of them.", "codec", "policy", "state")
+
+// running counts a track in.
+func (m *metrics) running(t *frames.Track) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tracks[t] = struct{}{}
+}
+
+// retire keeps the counters of a track that has ended.
+func (m *metrics) retire(t *frames.Track) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.tracks, t)
+	s := t.Stats()
+	s.Width, s.Height, s.Subscriptions, s.Waiting, s.CBytes = 0, 0, 0, 0, 0 // of a moment that is over
+	addUp(&m.retired, s)
+}
+
+// sourceKind is what running tracks are told apart by.
+type sourceKind struct{ codec, policy, state string }
+
+// totals is the sum over all tracks that ever ran, and how many of which kind run.
+func (m *metrics) totals() (sum frames.TrackStats, kinds map[sourceKind]int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum, kinds = m.retired, map[sourceKind]int{}
+	for t := range m.tracks {
+		s := t.Stats()
+		addUp(&sum, s)
+		kinds[sourceKind{string(s.Codec), string(s.Policy), string(s.State)}]++
+	}
+	return sum, kinds
+}
+
+// mediaFigures are those of the media engine.
+var mediaFigures = []figure[rtc.EngineStats]{
+	gauge("peers", "Peer connections.", func(s *rtc.EngineStats) float64 { return float64(s.Peers) }),
+	gauge("peers_unconnected", "Peer connections that have no path yet.", func(s *rtc.EngineStats) float64 { return float64(s.Unconnected) }),
+	counter("peer_closes_stuck_total", "Peer connections whose goroutines did not end in time.", func(s *rtc.EngineStats) uint64 { return uint64(s.StuckCloses) }),
+	counter("peers_over_limit_total", "Peer connections closed for more SSRCs or addresses than allowed.", func(s *rtc.EngineStats) uint64 { return uint64(s.OverLimit) }),
+	counter("flood_packets_dropped_total", "Packets of sources that send more than one source may.", func(s *rtc.EngineStats) uint64 { return s.FloodDrops }),
+}
+
+type mediaCollector struct{ engine *rtc.Engine }
+
+// watchMedia adds the figures of the media engine.
+func (m *metrics) watchMedia(e *rtc.Engine) { m.registry.MustRegister(mediaCollector{e}) }
+
+// Describe implements prometheus.Collector.
+func (c mediaCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c mediaCollector) Collect(ch chan<- prometheus.Metric) {
+	s := c.engine.Stats()
+	emit(ch, mediaFigures, &s)
+}
