@@ -39,7 +39,7 @@ type assembler struct {
 	active bool // false: only sequence numbers and key frame sizes are looked at
 
 	// order
-	ring      [ringPackets]slot
+	ring      []slot    // ringPackets of them while active
 	held      int       // slots full
 	heldBytes int       // their payload
 	scan      int64     // next number to be taken; everything before is done with
@@ -59,6 +59,8 @@ type assembler struct {
 	prevTS  uint32
 	needKey bool
 	ids     pictureIDs
+
+	lay layered
 
 	clock captureClock
 	said  saying
@@ -119,12 +121,16 @@ func (a *assembler) tick(at time.Time) []*frame {
 // wake starts assembling; the next key frame is the first to come out.
 func (a *assembler) wake() {
 	a.active, a.needKey, a.scanKnown, a.skip, a.prev = true, true, false, true, false
+	a.lay.wake()
+	if a.ring == nil {
+		a.ring = make([]slot, ringPackets)
+	}
 }
 
 // sleep stops assembling and forgets what it held.
 func (a *assembler) sleep() {
 	a.flush()
-	a.active, a.spare, a.out = false, nil, nil
+	a.active, a.ring, a.spare, a.out = false, nil, nil, nil
 }
 
 // recycle takes a frame back.
@@ -143,6 +149,12 @@ func (a *assembler) breakChain() {
 	}
 }
 
+// anotherStream says that the next packet is of another stream, whose numbers and timestamps begin anew.
+func (a *assembler) anotherStream() {
+	a.restart()
+	a.seq.started, a.stray = false, nil
+}
+
 func (a *assembler) restart() {
 	a.resets++
 	if a.active {
@@ -159,9 +171,10 @@ func (a *assembler) flush() {
 		a.dropCur(&a.fdrops.Incomplete)
 	}
 	if a.held > 0 {
-		clear(a.ring[:])
+		clear(a.ring)
 	}
 	a.held, a.heldBytes, a.scanKnown, a.skip, a.prev, a.holeAt = 0, 0, false, true, false, time.Time{}
+	a.lay.picKnown = false
 	a.ids = pictureIDs{}
 }
 
@@ -170,7 +183,7 @@ func (a *assembler) accept(ext int64, p *rtp.Packet, at time.Time) {
 	s := slot{ext: ext, full: true, marker: p.Marker, ts: p.Timestamp, at: at}
 	if len(p.Payload) == 0 {
 		s.pad = true
-	} else if !a.describe(&s, p.Payload) {
+	} else if !a.describe(&s, p) {
 		a.pdrops.Malformed++
 	}
 	newest := ext == a.seq.high
@@ -184,6 +197,7 @@ func (a *assembler) accept(ext int64, p *rtp.Packet, at time.Time) {
 	}
 	if !a.active {
 		a.depay.keep(s.pkt)
+		a.depends(&s.pkt, true)
 		return
 	}
 	if !a.scanKnown {
@@ -203,15 +217,14 @@ func (a *assembler) accept(ext int64, p *rtp.Packet, at time.Time) {
 }
 
 // describe reads the payload and notes the size of a key frame that starts here.
-func (a *assembler) describe(s *slot, payload []byte) bool {
+func (a *assembler) describe(s *slot, p *rtp.Packet) bool {
 	var err error
-	if s.pkt, err = a.depay.parse(payload); err != nil {
+	if s.pkt, err = a.depay.parse(p.Payload); err != nil {
 		s.bad, s.pkt = true, packet{}
 		return false
 	}
-	if s.pkt.width > 0 {
-		a.width, a.height = int(s.pkt.width), int(s.pkt.height)
-	}
+	s.pkt.dependency = a.said.value(p, a.said.ids.Dependency)
+	a.learn(&s.pkt)
 	return !s.pkt.unknown
 }
 
@@ -252,9 +265,20 @@ func (a *assembler) remove(s *slot) {
 	*s = slot{}
 }
 
-// advance takes packets in order until one is missing.
+// advance takes packets in order until one is missing that may be wanted.
 func (a *assembler) advance() {
-	for s := a.at(a.scan); s != nil; s = a.at(a.scan) {
+	for {
+		s := a.at(a.scan)
+		if s == nil {
+			if a.held == 0 || a.cur != nil || !a.prev {
+				return
+			}
+			if n := a.nextHeld(); a.passable(a.at(n)) {
+				a.scan, a.holeAt = n, time.Time{}
+				continue
+			}
+			return
+		}
 		a.take(s)
 		a.remove(s)
 		a.scan++

@@ -1,6 +1,10 @@
 package frames
 
-import "errors"
+import (
+	"errors"
+
+	"sightline/frames/internal/depdesc"
+)
 
 // take adds the next packet in order to the frame in work.
 func (a *assembler) take(s *slot) {
@@ -8,25 +12,36 @@ func (a *assembler) take(s *slot) {
 		return
 	}
 	a.depay.keep(s.pkt)
-	a.put(s)
+	d, _ := a.depends(&s.pkt, true)
+	a.put(s, &d)
 	a.prev, a.prevTS = true, s.ts
+	a.lay.last, a.lay.lastEnd = s.pkt, s.marker
+	a.lay.last.data, a.lay.last.sizes, a.lay.last.dependency = nil, nil, nil
 }
 
-func (a *assembler) put(s *slot) {
+func (a *assembler) put(s *slot, d *depdesc.Frame) {
 	if s.bad {
 		a.broken(s)
 		return
 	}
+	above := s.pkt.layered && a.above(s)
+	drop := s.pkt.drop || above
 	switch {
-	case s.pkt.drop:
+	case drop:
+	case !a.intact(s, d):
+		a.broken(s)
+		return
 	case a.starts(s):
 		a.begin(s)
 	case a.cur == nil && !a.skip || a.cur != nil && a.cur.ts != s.ts:
 		a.broken(s) // no start: the sender left it out, or the last frame had no end
 		return
 	}
-	if a.cur != nil && !s.pkt.drop {
+	if a.cur != nil && !drop {
 		a.add(s)
+	}
+	if a.cur != nil && !drop && s.pkt.layered && s.pkt.end && s.pkt.sid == a.lay.use {
+		a.finish()
 	}
 	if s.marker {
 		a.skip = false
@@ -40,6 +55,8 @@ func (a *assembler) put(s *slot) {
 // was not seen, with what begins a key frame or is of another time than the packet right before it.
 func (a *assembler) starts(s *slot) bool {
 	switch {
+	case s.pkt.begins && s.pkt.sid > 0 && !s.pkt.loose: // of a picture without its lower layers
+		return a.cur == nil && !a.skip && !(a.prev && a.prevTS == s.ts)
 	case !s.pkt.loose || !s.pkt.start:
 		return s.pkt.start
 	case a.cur != nil:
@@ -74,6 +91,9 @@ func (a *assembler) begin(s *slot) {
 	a.cur = a.newFrame()
 	a.cur.key, a.cur.ts, a.cur.temporal = key, s.ts, s.pkt.temporal
 	a.depay.begin()
+	if s.pkt.key {
+		a.lay.numbers = numbers{}
+	}
 }
 
 func (a *assembler) add(s *slot) {
@@ -82,6 +102,12 @@ func (a *assembler) add(s *slot) {
 		return
 	}
 	a.packets++
+	if s.pkt.layered {
+		a.lay.top = s.pkt.sid
+	}
+	if s.pkt.numbered && s.pkt.begins {
+		a.lay.numbers.add(s.pkt.number)
+	}
 	var err error
 	if a.cur.data, err = a.depay.add(a.cur.data, s.pkt); err != nil {
 		a.pdrops.Malformed++
@@ -106,6 +132,7 @@ func (a *assembler) finish() {
 	f.data = data
 	switch {
 	case errors.Is(err, errNoFrame):
+		a.lay.numbers.settle(false)
 		a.recycle(f)
 		a.cur = nil
 		return
@@ -122,6 +149,11 @@ func (a *assembler) finish() {
 	}
 	a.cur = nil
 	f.key, f.width, f.height = h.key, h.width, h.height
+	a.lay.numbers.settle(true)
+	if f.spatial = a.lay.top; f.key && int(f.spatial) < a.lay.n && a.lay.n > 1 {
+		f.width, f.height = a.lay.sizes[f.spatial][0], a.lay.sizes[f.spatial][1]
+		a.width, a.height = f.width, f.height
+	}
 	f.temporal.unreferenced = f.temporal.unreferenced || h.unreferenced
 	f.captured, f.colour = a.clock.capturedAt(f.ts, f.receivedAt), a.said.colourFor(f.ts)
 	if f.key {
@@ -148,12 +180,13 @@ func (a *assembler) broken(s *slot) {
 
 func (a *assembler) dropCur(counter *uint64) {
 	*counter++
+	a.lay.numbers.settle(false)
 	a.recycle(a.cur)
 	a.cur, a.skip = nil, true
 }
 
 func (a *assembler) newFrame() *frame {
-	a.packets, a.doubt = 0, false
+	a.packets, a.doubt, a.lay.top = 0, false, 0
 	n := len(a.spare)
 	if n == 0 {
 		return &frame{data: make([]byte, 0, 16<<10)}

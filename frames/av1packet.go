@@ -112,12 +112,12 @@ func (d *av1Depacketizer) add(dst []byte, p packet) ([]byte, error) {
 		}
 		more := last && p.head&av1Y != 0
 		if !continued && !more {
-			dst, err = d.unit(dst, b)
+			dst, err = d.unit(dst, b, p.sid)
 			return err
 		}
 		d.open = append(d.open, b...)
 		if d.isOpen = more; !more {
-			dst, err = d.unit(dst, d.open)
+			dst, err = d.unit(dst, d.open, p.sid)
 			d.open = d.open[:0]
 		}
 		return err
@@ -125,13 +125,13 @@ func (d *av1Depacketizer) add(dst []byte, p packet) ([]byte, error) {
 	return dst, err
 }
 
-// unit appends one whole OBU; what no decoder needs is left out, and upper spatial layers.
-func (d *av1Depacketizer) unit(dst, b []byte) ([]byte, error) {
+// unit appends one whole OBU of layer sid; what no decoder needs is left out, and layers above.
+func (d *av1Depacketizer) unit(dst, b []byte, sid uint8) ([]byte, error) {
 	o, rest, err := av1hdr.ParseOBU(b)
 	if err != nil || len(rest) > 0 {
 		return dst, errAV1Payload
 	}
-	if o.Spatial > 0 {
+	if o.Spatial > int(sid) {
 		return dst, nil
 	}
 	switch o.Type {

@@ -45,7 +45,9 @@ func (t *Track) controlStep(now time.Time) (state SourceState, active bool, next
 	t.mu.Lock()
 	if t.asm.active {
 		if t.watched(now) {
-			t.enqueue(t.asm.tick(now))
+			if fs := t.asm.tick(now); t.took(t.lay.cur, fs, now) {
+				t.enqueue(fs)
+			}
 			t.passTime(now)
 		} else {
 			t.deactivate()
@@ -100,7 +102,7 @@ func (t *Track) needsKey(now time.Time) bool {
 	if t.asm.cur != nil && (t.asm.cur.key || t.asm.needKey) {
 		return false // what is in work behind a broken chain is a key frame
 	}
-	return t.asm.needKey || !t.gate.open
+	return t.asm.needKey || !t.gate.open || t.asm.lay.wantsKey()
 }
 
 // state is the source's state now; t.mu is held.

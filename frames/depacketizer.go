@@ -20,6 +20,15 @@ type packet struct {
 
 	temporal temporal // of a start
 
+	layered    bool // of one of several layers in space, and what follows is known
+	sid        uint8
+	begins     bool   // its layer's frame starts here
+	end        bool   // and ends here
+	sizes      []byte // of all layers: width and height, 16 bits each
+	dependency []byte // dependency descriptor
+	numbered   bool   // it could be read
+	number     uint16 // of the frame, by it
+
 	width, height uint16 // pixels, where the packet says them and they are in bounds
 	head          byte   // the depacketizer's own
 	data          []byte
@@ -49,7 +58,7 @@ func newDepacketizer(c Codec) (depacketizer, error) {
 	case CodecVP8:
 		return vp8Depacketizer{}, nil
 	case CodecVP9:
-		return vp9Depacketizer{}, nil
+		return &vp9Depacketizer{}, nil
 	case CodecH264:
 		return &h264Depacketizer{}, nil
 	case CodecAV1:

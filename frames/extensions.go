@@ -13,6 +13,7 @@ import (
 type Extensions struct {
 	AbsCaptureTime uint8 // http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time
 	ColorSpace     uint8 // http://www.webrtc.org/experiments/rtp-hdrext/color-space
+	Dependency     uint8 // https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension; of AV1
 	ContentType    uint8 // http://www.webrtc.org/experiments/rtp-hdrext/video-content-type
 }
 

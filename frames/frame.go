@@ -12,6 +12,7 @@ type frame struct {
 	key           bool
 	width, height int // pixels; key frames only
 	temporal      temporal
+	spatial       uint8 // its highest layer in space
 	ts            uint32
 	receivedAt    time.Time // of its last packet
 	captured      capture

@@ -130,6 +130,9 @@ func (t *Track) took(l *Layer, fs []*frame, at time.Time) bool {
 		t.lay.chooser.took(at)
 	}
 	l.used = true
+	f := fs[len(fs)-1]
+	t.st.SpatialLayer, t.st.TemporalLayer = int(f.spatial), int(f.temporal.id)
+	t.st.TemporalLayers = max(t.st.TemporalLayers, t.st.TemporalLayer+1)
 	return true
 }
 
@@ -141,6 +144,7 @@ func (t *Track) enter(l *Layer) {
 
 // wake starts assembling the best layer; nothing of any is decoded now. t.mu is held.
 func (t *Track) wakeLayer(at time.Time) {
+	t.noteSide()
 	if len(t.lay.all) > 1 {
 		t.enter(t.lay.all[t.chooseLayer(-1, at)])
 	}
@@ -163,9 +167,6 @@ func (t *Track) giveUpNext() {
 
 // chooseLayer gives the index of the layer to decode when that of index cur is, -1 for none; t.mu is held.
 func (t *Track) chooseLayer(cur int, at time.Time) int {
-	if side := t.wantedSide(); side > 0 {
-		t.lay.side = side
-	}
 	var views [MaxLayers]layerView
 	for i, l := range t.lay.all {
 		alive := l.pulse.look(at, t.lay.frames)
@@ -174,9 +175,23 @@ func (t *Track) chooseLayer(cur int, at time.Time) int {
 	return max(t.lay.chooser.choose(views[:len(t.lay.all)], cur, t.lay.side, at), 0)
 }
 
+// noteSide tells all layers what is wanted; t.mu is held.
+func (t *Track) noteSide() {
+	if side := t.wantedSide(); side > 0 {
+		t.lay.side = side
+	}
+	for _, l := range t.lay.all {
+		l.asm.lay.side = t.lay.side
+	}
+}
+
 // stepLayers lets the layers be chosen anew and gives the requests for key frames that are due. t.mu is held.
 func (t *Track) stepLayers(at time.Time) (asks []func()) {
-	if len(t.lay.all) < 2 || !t.asm.active {
+	if !t.asm.active {
+		return nil
+	}
+	t.noteSide()
+	if len(t.lay.all) < 2 {
 		return nil
 	}
 	cur := slices.Index(t.lay.all, t.lay.cur)
@@ -267,6 +282,7 @@ func (t *Track) layerStats(s *TrackStats, flowing bool, now time.Time) {
 		s.FrameDrops.TooBig += a.fdrops.TooBig
 		s.FrameDrops.Refused += a.fdrops.Refused
 		if ls.Used {
+			s.SpatialLayers = max(a.lay.n, s.SpatialLayer+1)
 			s.RID, s.FPS = l.rid, ls.FPS
 		}
 	}

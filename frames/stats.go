@@ -59,9 +59,12 @@ type TrackStats struct {
 	FPS           float64 // frames of the layer in use arriving per second, over the last second or two
 	BitrateBPS    float64 // payload bits per second of all layers, likewise
 
-	RID           string       // of the layer in use; empty: the sender names none
-	Layers        []LayerStats // all of them; those of a simulcast are several
-	LayerSwitches uint64       // from one layer to another while images were made
+	RID                           string       // of the layer in use; empty: the sender names none
+	Layers                        []LayerStats // all of them; those of a simulcast are several
+	SpatialLayer                  int          // of the newest frame: its highest one; 0: the lowest
+	SpatialLayers                 int          // that the sender tells of in this stream
+	TemporalLayer, TemporalLayers int          // of the newest frame; and how many were seen
+	LayerSwitches                 uint64       // from one layer to another while images were made
 
 	Packets       uint64 // received of all layers, whatever became of them
 	Lost          uint64 // packets of all layers that never arrived

@@ -128,6 +128,15 @@ func Check(data []byte) (first Header, err error) {
 	return first, nil
 }
 
+// Single reports whether data is one frame and no superframe.
+func Single(data []byte) bool {
+	if len(data) == 0 {
+		return false
+	}
+	_, n, err := index(data)
+	return n == 0 && err == nil
+}
+
 // index gives the sizes of the frames in data; n is 0 when there is no index.
 func index(data []byte) (sizes [8]int, n int, err error) {
 	last := data[len(data)-1]
