@@ -81,12 +81,13 @@ type WantImage struct {
 
 // Encode says how an image is scaled and compressed. Zero fields mean the defaults: 1024×1024, stretch, quality 75.
 type Encode struct {
-	Width   int    `json:"width,omitempty"`   // pixels, 1–4096
-	Height  int    `json:"height,omitempty"`  // pixels, 1–4096
-	Fit     string `json:"fit,omitempty"`     // stretch, contain, cover or letterbox
-	Quality *int   `json:"quality,omitempty"` // libjpeg's scale, 0–100
-	Format  string `json:"format,omitempty"`  // jpeg or png
-	Upscale bool   `json:"upscale,omitempty"` // lets contain enlarge
+	Width    int    `json:"width,omitempty"`    // pixels, 1–4096
+	Height   int    `json:"height,omitempty"`   // pixels, 1–4096
+	Fit      string `json:"fit,omitempty"`      // stretch, contain, cover or letterbox
+	Quality  *int   `json:"quality,omitempty"`  // libjpeg's scale, 0–100
+	Format   string `json:"format,omitempty"`   // jpeg or png
+	Upscale  bool   `json:"upscale,omitempty"`  // lets contain enlarge
+	Optimize bool   `json:"optimize,omitempty"` // fewer bytes for more CPU
 }
 
 // WantAudio asks for the caller's sound.
