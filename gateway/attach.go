@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"sightline/gateway/problem"
 	"sightline/gateway/wire"
@@ -42,6 +43,7 @@ func (s *Server) attachAgent(w http.ResponseWriter, r *http.Request) {
 		session.closeSocket()
 		return
 	}
+	session.spans.BelowIfFree(oteltrace.SpanContextFromContext(r.Context()))
 	session.serveAgent(conn, func(a *agent) (stop func()) {
 		return s.untilExpiry(r.Context(), func() { a.cancel(&closeReason{code: wire.CloseAuth, text: reasonExpired, bye: true}) })
 	})

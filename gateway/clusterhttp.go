@@ -169,6 +169,10 @@ func (n *nodes) forward(w http.ResponseWriter, r *http.Request, owner string) {
 			}
 			p.Out.Host = p.In.Host
 		},
+		ModifyResponse: func(answer *http.Response) error {
+			answer.Header.Del(problem.RequestID) // it is there already
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Method == http.MethodGet && !strings.HasSuffix(r.URL.Path, "/image") && strings.HasPrefix(r.URL.Path, "/v1/sessions/") {
 				n.local.ServeHTTP(w, r)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
+
 	chatctx "sightline/context"
 	"sightline/context/fetch"
 	"sightline/gateway/auth"
@@ -57,6 +59,9 @@ type Config struct {
 	// WebPolicy is the Content-Security-Policy that the page is made for.
 	WebPolicy string
 	Log       *slog.Logger // nil: discard
+	// Tracer makes spans of turns, switches and tool calls, without what is said in them (package gateway/trace). A request's traceparent
+	// (W3C Trace Context) is their parent then. nil: none are made, at no cost.
+	Tracer oteltrace.Tracer
 
 	Pipelines PipelineConfig // what sessions talk with; zero: agents may register legs, nothing is built in
 

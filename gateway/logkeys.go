@@ -7,4 +7,5 @@ const (
 	keyReason  = "reason"
 	keyError   = "error"
 	keySource  = "source"
+	keyRequest = "request_id"
 )

@@ -49,8 +49,8 @@ func (s *Server) routes() http.Handler {
 	door := doorkeeper{server: s, mux: mux, cors: func(w http.ResponseWriter, r *http.Request) { g.allowReading(w.Header(), r) }}
 	inside := door
 	inside.inside, inside.next = true, g
-	door.next = s.amongNodes(g, &inside)
-	return &door
+	door.next = s.amongNodes(g, &reception{server: s, mux: mux, next: &inside, inside: true})
+	return &reception{server: s, mux: mux, next: &door}
 }
 
 func (s *Server) baseURL(r *http.Request) string {

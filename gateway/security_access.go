@@ -228,7 +228,7 @@ func (d *doorkeeper) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h := w.Header()
 	if strings.HasPrefix(r.URL.Path, "/whip") {
 		h.Set("Access-Control-Allow-Origin", "*")
-		h.Set("Access-Control-Expose-Headers", "Retry-After, WWW-Authenticate")
+		h.Set("Access-Control-Expose-Headers", "Retry-After, WWW-Authenticate, X-Request-Id")
 	} else {
 		d.cors(w, r)
 	}

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
+
 	"sightline/frames"
 	"sightline/gateway/problem"
 	"sightline/gateway/rtc"
@@ -122,6 +124,7 @@ func (s *Server) Publish(ctx context.Context, id, offer string) (whip.Publicatio
 	if err != nil {
 		return nil, err
 	}
+	session.spans.Below(oteltrace.SpanContextFromContext(ctx))
 	p, err := session.publish(ctx, s.engine, offer)
 	if err != nil {
 		if created { // a refused offer leaves nothing behind

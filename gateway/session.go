@@ -13,6 +13,7 @@ import (
 	"sightline/gateway/cluster"
 	"sightline/gateway/problem"
 	"sightline/gateway/sound/vad"
+	"sightline/gateway/trace"
 )
 
 // Session is one user's call and all that hangs on it: at most one publisher with its sources, the agents, the conversation.
@@ -25,6 +26,7 @@ type Session struct {
 	shared  *shared
 	log     *chatctx.Log
 	tools   *toolbox
+	spans   *trace.Recorder // nil: none are made
 
 	tasks sync.WaitGroup // track readers, tracks, agent sockets; Add only under mu while not ended
 	kick  chan struct{}  // capacity 1: something about the session's life changed
@@ -73,6 +75,7 @@ func newSession(id, key string, cfg Config, sh *shared, log *chatctx.Log, now ti
 		agents: map[string]*agent{}, newcomers: map[*websocket.Conn]struct{}{}, dialects: map[*dialectSocket]struct{}{}, idleSince: now,
 	}
 	s.tools = newToolbox(s, cfg.Pipelines.Tools)
+	s.spans = trace.New(cfg.Tracer, id)
 	return s
 }
 
@@ -153,6 +156,7 @@ func (s *Session) run(ctx context.Context) {
 	s.tasks.Wait()
 	if voice != nil {
 		s.shared.metrics.sound.end(voice)
+		s.spans.Close(time.Now())
 	}
 	s.log.Close()
 	close(s.done)

@@ -222,6 +222,7 @@ func (v *voice) say(ctx context.Context, r switcher.SayRequest) error {
 // observe is told by the switcher what happens; it must not wait.
 func (v *voice) observe(e switcher.Event) {
 	v.session.shared.metrics.voice.event(e, &v.times)
+	v.session.spans.Event(e)
 	m, everybody, missable := eventMessage(e)
 	v.session.tellDialects(e, m)
 	if m == nil {

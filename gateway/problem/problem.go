@@ -115,7 +115,10 @@ func From(err error) *Error {
 	return &Error{Code: Internal, Detail: "the gateway failed to do this; its log says why", Cause: err}
 }
 
-// body is RFC 9457 §3.1 with the code member of PROTOCOL.md.
+// RequestID is the header that names a request. Where the answer has it already, it stands in the problem JSON too.
+const RequestID = "X-Request-Id"
+
+// body is RFC 9457 §3.1 with the members of PROTOCOL.md.
 type body struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -123,11 +126,15 @@ type body struct {
 	Detail string `json:"detail"`
 	Code   Code   `json:"code"`
 	Field  string `json:"field,omitempty"`
+	ID     string `json:"request_id,omitempty"`
 }
 
-// Write answers with err as application/problem+json (RFC 9457) and the status of its code.
+// Write answers with err as application/problem+json (RFC 9457) and the status of its code. A w with a method Failed(*Error) is told.
 func Write(w http.ResponseWriter, err error) {
 	e := From(err)
+	if f, ok := w.(interface{ Failed(*Error) }); ok {
+		f.Failed(e)
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
@@ -142,6 +149,6 @@ func Write(w http.ResponseWriter, err error) {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body{
 		Type: "about:blank", Title: http.StatusText(status), Status: status,
-		Detail: e.Detail, Code: e.Code, Field: e.Field,
+		Detail: e.Detail, Code: e.Code, Field: e.Field, ID: h.Get(RequestID),
 	})
 }

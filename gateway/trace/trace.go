@@ -69,6 +69,13 @@ func (r *Recorder) Below(parent trace.SpanContext) {
 	}
 }
 
+// BelowIfFree is Below unless there is a parent already: that of the publisher goes before an agent's.
+func (r *Recorder) BelowIfFree(parent trace.SpanContext) {
+	if r != nil && parent.IsValid() {
+		r.parent.CompareAndSwap(nil, &parent)
+	}
+}
+
 // Event takes in what the session's switcher tells, in its order.
 func (r *Recorder) Event(e switcher.Event) {
 	if r == nil {
