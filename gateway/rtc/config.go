@@ -51,6 +51,7 @@ type Config struct {
 
 	disconnectedAfter, failedAfter time.Duration // tests shorten them
 	remote                         *policy       // tests set another than the rest of the config means
+	sourcePackets                  uint32        // maxSourcePackets; tests lower it
 }
 
 func (c Config) withDefaults() Config {
@@ -65,6 +66,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxUnconnected <= 0 {
 		c.MaxUnconnected = defaultMaxUnconnected
+	}
+	if c.sourcePackets == 0 {
+		c.sourcePackets = maxSourcePackets
 	}
 	if c.disconnectedAfter <= 0 {
 		c.disconnectedAfter, c.failedAfter = iceDisconnectedAfter, iceFailedAfter
@@ -86,9 +90,10 @@ const (
 
 // Handlers must hand over and return, and must not call Peer.Close. A nil one is not called.
 type Handlers struct {
-	// Track is called once per incoming track that somebody should read: every audio track, every video track, and
-	// of a simulcast the layer that appears first. It must be read to its end, or drained, or the sender's bandwidth
-	// estimate collapses. Several tracks may arrive at the same time, and before Accept returns.
+	// Track is called once per incoming track that somebody should read: the first audio track of a section, every video
+	// track. The layers of a simulcast, and a stream of another SSRC that takes the place of one, have the same MID. It must
+	// be read to its end, or drained, or the sender's bandwidth estimate collapses. Several tracks may arrive at the same
+	// time, and before Accept returns.
 	Track func(*InTrack)
 	// State is called for each change that lasts; StateClosed comes last, before Done is closed.
 	State func(State)

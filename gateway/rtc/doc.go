@@ -18,5 +18,5 @@
 // Not promised: that packets come in order or once. Resent packets are handed on as they arrive.
 //
 // Goroutines of a peer: run (its life and its end), one RTCP reader per receiver and of the speaker, one reader per track
-// that nobody asked for (further simulcast layers); besides Pion's own.
+// that nobody asked for (further sound); besides Pion's own.
 package rtc

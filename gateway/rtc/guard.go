@@ -1,6 +1,7 @@
 package rtc
 
 import (
+	"encoding/binary"
 	"errors"
 	"hash/maphash"
 	"net"
@@ -44,7 +45,7 @@ func (g *floodGate) passes(source netip.AddrPort, now time.Time) bool {
 	return true
 }
 
-// guardedUDP is a media socket behind two gates. Only the mux's one reader reads it.
+// guardedUDP is a media socket behind two gates and a filter. Only the mux's one reader reads it.
 type guardedUDP struct {
 	*net.UDPConn
 	packets, checks *floodGate
@@ -65,22 +66,62 @@ func (c *guardedUDP) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 			pause = min(2*pause, 100*time.Millisecond)
 			continue
 		}
-		now := time.Now()
-		if !c.packets.passes(from, now) || isSTUN(b[:n]) && !c.checks.passes(netip.AddrPortFrom(from.Addr(), 0), now) {
-			c.dropped.Add(1)
-			continue
+		if c.wants(b[:n], from, time.Now()) {
+			return n, from, nil
 		}
-		return n, from, nil
+		c.dropped.Add(1)
 	}
+}
+
+func (c *guardedUDP) wants(b []byte, from netip.AddrPort, now time.Time) bool {
+	if !c.packets.passes(from, now) || len(b) == 0 {
+		return false
+	}
+	switch first := b[0]; { // RFC 7983 §7
+	case first < 4:
+		return c.checks.passes(netip.AddrPortFrom(from.Addr(), 0), now)
+	case first >= 20 && first < 64:
+		return harmlessDTLS(b)
+	}
+	return true
+}
+
+// harmlessDTLS says whether every record of a datagram (RFC 6347 §4.1) is one that a peer may send. Pion ends a connection for
+// an unencrypted record that is not: anybody who can write a publisher's address on a datagram could end its call with it.
+// Unencrypted alerts are among them; whoever means one gives up, which is seen all the same.
+func harmlessDTLS(b []byte) bool {
+	const header = 13
+	for len(b) > 0 {
+		if len(b) < header {
+			return false
+		}
+		kind, epoch, size := b[0], binary.BigEndian.Uint16(b[3:]), int(binary.BigEndian.Uint16(b[11:]))
+		if len(b) < header+size {
+			return false
+		}
+		encrypted := epoch > 0
+		switch kind {
+		case 20: // change_cipher_spec
+			if !encrypted && (size != 1 || b[header] != 1) {
+				return false
+			}
+		case 22: // handshake
+		case 21, 23: // alert, application_data
+			if !encrypted {
+				return false
+			}
+		default:
+			return false
+		}
+		b = b[header+size:]
+	}
+	return true
 }
 
 // WriteToAddrPort implements ice.AddrPortReaderWriter.
 func (c *guardedUDP) WriteToAddrPort(b []byte, to netip.AddrPort) (int, error) {
 	return c.WriteToUDPAddrPort(b, to)
 }
-
-// isSTUN: RFC 7983 §7.
-func isSTUN(b []byte) bool { return len(b) > 0 && b[0] < 4 }
 
 // guardedTCP is an ICE-TCP connection that is read at most at a rate: what is too much waits at its sender.
 type guardedTCP struct {

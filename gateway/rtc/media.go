@@ -22,6 +22,7 @@ import (
 // Header extensions beyond those for simulcast and transport-cc.
 const (
 	captureTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time"
+	dependencyURI  = "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension"
 	contentTypeURI = "http://www.webrtc.org/experiments/rtp-hdrext/video-content-type"
 )
 
@@ -84,7 +85,7 @@ func registerCodecs(m *webrtc.MediaEngine) error {
 	if err != nil {
 		return err
 	}
-	for _, uri := range []string{captureTimeURI, contentTypeURI} {
+	for _, uri := range []string{captureTimeURI, contentTypeURI, dependencyURI} {
 		if err := m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: uri}, webrtc.RTPCodecTypeVideo); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (e *Engine) newPeer(plan *offerPlan, h Handlers) (*Peer, error) {
 	if err := e.admit(p); err != nil {
 		return nil, err
 	}
-	w := &watchdog{tooMuch: p.tooMuch}
+	w := &watchdog{tooMuch: p.tooMuch, silent: e.cfg.disconnectedAfter / 2}
 	pc, err := e.api.forPeer(w).NewPeerConnection(webrtc.Configuration{Certificates: []webrtc.Certificate{e.cert}})
 	if err != nil {
 		e.forget(p, true)
@@ -200,26 +200,32 @@ func (p *Peer) Close() {
 	<-p.done
 }
 
-// onTrack hands a track on, or drains it when its section has one already: every SSRC must be read, or the sender's
-// bandwidth estimate collapses.
+// onTrack hands a track on, or drains it when it is sound of a section that has one already: every SSRC must be read, or the
+// sender's bandwidth estimate collapses. It is called once for every SSRC, also for the same RID.
 func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) {
 	mid := ""
 	if t := receiver.RTPTransceiver(); t != nil {
 		mid = t.Mid()
 	}
 	p.mu.Lock()
+	if only := p.sig.plan.sections; mid == "" && len(only) == 1 { // an SSRC that the offer does not tell, which Pion gives a section of its own
+		mid = only[0].mid
+	}
 	s, _ := p.sig.plan.section(mid)
 	first := !p.claimed[mid]
 	p.claimed[mid] = true
 	t := newInTrack(p.pc, track, receiver, p.ssrc)
 	t.MID, t.Source, t.wantsPLI, t.takesREMB = mid, s.source, s.pli, s.remb
+	if t.Codec == codecH264 {
+		t.parameterSets = spropParameterSets(s.codec.fmtp)
+	}
 	if len(p.tracks) < maxOfferSSRCs {
 		p.tracks = append(p.tracks, t)
 	}
 	p.mu.Unlock()
 
 	p.spawn(t.drainRTCP)
-	if !first || p.handlers.Track == nil {
+	if !first && t.Kind != "video" || p.handlers.Track == nil {
 		p.spawn(t.Drain)
 		return
 	}

@@ -71,6 +71,16 @@ func av1Form(params map[string]string) (int, bool) {
 // registered, and there are many that a decoder takes. The answer has what was offered.
 const h264Registered = "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=42e01f"
 
+// spropParameterSets are the parameter sets of an H264 format's parameters (RFC 6184 §8.1); empty: there are none.
+func spropParameterSets(fmtp string) string {
+	for _, param := range strings.Split(fmtp, ";") {
+		if k, v, _ := strings.Cut(strings.TrimSpace(param), "="); strings.EqualFold(k, "sprop-parameter-sets") {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
 // format is one payload type of a section.
 type format struct {
 	name, clock, apt string

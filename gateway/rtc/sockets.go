@@ -22,7 +22,7 @@ type sockets struct {
 	udpPort int
 	tcp     *ice.TCPMuxDefault // nil: off
 	tcpPort int
-	flooded atomic.Uint64 // packets thrown away unread, see guardedUDP
+	flooded atomic.Uint64 // packets thrown away, see guardedUDP
 }
 
 func openSockets(cfg Config, logs logging.LoggerFactory) (*sockets, error) {
@@ -39,7 +39,7 @@ func openSockets(cfg Config, logs logging.LoggerFactory) (*sockets, error) {
 	for _, c := range conns {
 		at := c.LocalAddr().(*net.UDPAddr).AddrPort()
 		s.addrs, s.udpPort = append(s.addrs, at.Addr().Unmap()), int(at.Port())
-		guarded := &guardedUDP{UDPConn: c, packets: newFloodGate(maxSourcePackets), checks: newFloodGate(maxSourceChecks), dropped: &s.flooded}
+		guarded := &guardedUDP{UDPConn: c, packets: newFloodGate(cfg.sourcePackets), checks: newFloodGate(maxSourceChecks), dropped: &s.flooded}
 		muxes = append(muxes, ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: guarded, Logger: logs.NewLogger("udpmux")}))
 	}
 	s.udp = ice.NewMultiUDPMuxDefault(muxes...)

@@ -20,7 +20,9 @@ func (p *Peer) Stats() PeerStats {
 	dtls := p.pc.SCTP().Transport()
 	s.DTLSState = dtls.State().String()
 	ice := dtls.ICETransport()
-	if pair, err := ice.GetSelectedCandidatePair(); err == nil && pair != nil {
+	if s.State != StateConnected && s.State != StateDisconnected {
+		// Pion's transport must not be asked while it starts.
+	} else if pair, err := ice.GetSelectedCandidatePair(); err == nil && pair != nil {
 		s.LocalCandidate, s.RemoteCandidate = pair.Local.Typ.String(), pair.Remote.Typ.String()
 		s.Protocol = pair.Local.Protocol.String()
 		if st, ok := ice.GetSelectedCandidatePairStats(); ok {

@@ -87,9 +87,11 @@ type publisher struct {
 
 type publisherOptions struct {
 	audio, screen, simulcast, tcp bool
-	hears                         bool // audio both ways
-	firefox                       bool // payload types as Firefox numbers them
-	bare                          bool // no interceptors: Pion's NACK responder refuses payloads over 1460 bytes
+	hears                         bool   // audio both ways
+	firefox                       bool   // payload types as Firefox numbers them
+	bare                          bool   // no interceptors: Pion's NACK responder refuses payloads over 1460 bytes
+	none                          bool   // no track: the caller adds its own
+	turn                          string // address of a TURN server, the only way
 }
 
 func newPublisher(t *testing.T, o publisherOptions) *publisher {
@@ -101,9 +103,14 @@ func newPublisher(t *testing.T, o publisherOptions) *publisher {
 	s.SetIPFilter(func(ip net.IP) bool { return ip.Equal(net.IPv4(127, 0, 0, 1)) })
 	s.SetICETimeouts(2*time.Second, 30*time.Second, 500*time.Millisecond)
 	p := &publisher{t: t}
-	if o.tcp {
+	var cfg webrtc.Configuration
+	switch {
+	case o.tcp:
 		s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeTCP4})
-	} else {
+	case o.turn != "":
+		cfg.ICEServers = []webrtc.ICEServer{{URLs: []string{"turn:" + o.turn}, Username: "caller", Credential: "secret"}}
+		cfg.ICETransportPolicy = webrtc.ICETransportPolicyRelay
+	default:
 		socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +134,7 @@ func newPublisher(t *testing.T, o publisherOptions) *publisher {
 		}
 	}
 	pc, err := webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(media), webrtc.WithInterceptorRegistry(chain)).
-		NewPeerConnection(webrtc.Configuration{})
+		NewPeerConnection(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +148,7 @@ func newPublisher(t *testing.T, o publisherOptions) *publisher {
 	}
 	if o.simulcast {
 		p.addSimulcast("q", "f")
-	} else {
+	} else if !o.none {
 		p.add(webrtc.MimeTypeVP8, "camera", webrtc.RTPTransceiverDirectionSendonly)
 	}
 	if o.screen {

@@ -39,7 +39,9 @@ type InTrack struct {
 
 	takesREMB bool
 
-	captureID, contentID uint8 // header extension ids, 0: not negotiated
+	captureID, contentID, dependencyID uint8 // header extension ids, 0: not negotiated
+
+	parameterSets string // of H264: sprop-parameter-sets as the sender's SDP has them (RFC 6184 §8.1)
 
 	slab    []byte       // only ReadRTP
 	headers []rtp.Packet // only ReadRTP
@@ -62,8 +64,11 @@ func newInTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote, receiver *
 			t.captureID = uint8(e.ID)
 		case contentTypeURI:
 			t.contentID = uint8(e.ID)
+		case dependencyURI:
+			t.dependencyID = uint8(e.ID)
 		}
 	}
+	t.parameterSets = spropParameterSets(codec.SDPFmtpLine)
 	return t
 }
 
@@ -178,6 +183,12 @@ func (t *InTrack) RequestKeyFrame() {
 
 // AnswersPLI says whether the sender agreed to send key frames on request.
 func (t *InTrack) AnswersPLI() bool { return t.wantsPLI }
+
+// DependencyID is the id of the dependency descriptor among the packets' header extensions; 0: not negotiated.
+func (t *InTrack) DependencyID() uint8 { return t.dependencyID }
+
+// ParameterSets are those of H264 that the sender's SDP tells, as it tells them; empty where it does not.
+func (t *InTrack) ParameterSets() string { return t.parameterSets }
 
 // ScreenContent says whether the sender marked its latest frames as screen content (video-content-type extension).
 func (t *InTrack) ScreenContent() bool { return t.screen.Load() }

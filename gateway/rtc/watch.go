@@ -19,7 +19,6 @@ const (
 	sparseBuffer   = 64 << 10
 	rtcpBuffer     = 100000 // bytes, Pion's own bound
 	maxRemotes     = 256    // addresses that one peer sends valid checks from; maxTrickledTotal and room for NATs
-	silentAfter    = 2500 * time.Millisecond
 	reasonSSRCs    = "a peer sends more SSRCs than allowed and is closed"
 	reasonAddreses = "a peer sends from more addresses than allowed and is closed"
 )
@@ -28,6 +27,7 @@ const (
 // the addresses it sends from. It also follows a peer whose address changes under it.
 type watchdog struct {
 	tooMuch  func(reason string, limit int) // ends the peer, without waiting
+	silent   time.Duration                  // without a word from the address in use, another one may take its place
 	ssrcs    atomic.Int64
 	selected atomic.Pointer[string]   // the remote address of the pair in use
 	remotes  map[string]ice.Candidate // by address; only the ICE agent's own goroutine
@@ -106,5 +106,5 @@ func (w *watchdog) checked(_ *stun.Message, _, remote ice.Candidate, pair *ice.C
 		return false
 	}
 	old := w.remotes[*selected]
-	return old != nil && time.Since(old.LastReceived()) > silentAfter
+	return old != nil && time.Since(old.LastReceived()) > w.silent
 }
