@@ -217,6 +217,9 @@ func (w *worker) job(key optionsKey, o EncodeOptions) *job {
 func (w *worker) encode() {
 	for i := range w.jobs {
 		j := &w.jobs[i]
+		if w.shared(j) {
+			continue
+		}
 		var e encoded
 		err := safely(func() (err error) {
 			if err := w.borrowEncoder(); err != nil {
@@ -233,6 +236,22 @@ func (w *worker) encode() {
 		clear(j.subs)
 		clear(j.waiters)
 	}
+}
+
+// shared hands out the image that was made of this picture before, for those who came to it later; false: there is none.
+func (w *worker) shared(j *job) bool {
+	t := w.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.cache {
+		if c.img != nil && c.key == j.key && c.img.RTPTimestamp == w.at.ts && c.img.ReceivedAt.Equal(w.at.receivedAt) {
+			t.hand(j, c.img)
+			clear(j.subs)
+			clear(j.waiters)
+			return true
+		}
+	}
+	return false
 }
 
 // deliver puts one image into every mailbox that wants it.
@@ -260,6 +279,11 @@ func (w *worker) deliver(j *job, e encoded, err error) {
 		signal(t.control)
 	}
 	t.remember(j.key, img)
+	t.hand(j, img)
+}
+
+// hand gives an image to everybody of a job; t.mu is held.
+func (t *Track) hand(j *job, img *Image) {
 	for _, s := range j.subs {
 		t.st.Delivered++
 		if _, was := s.box.Put(img); was {

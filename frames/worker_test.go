@@ -63,3 +63,57 @@ func TestAnOutageIsNoRefusal(t *testing.T) {
 		t.Errorf("asked %d times during the outage and %d times after it, want one more", before, asked)
 	}
 }
+
+// TestG9APictureIsEncodedOnce: who comes to a picture after its image was made gets that image, by subscription and by request.
+func TestG9APictureIsEncodedOnce(t *testing.T) {
+	track, err := NewTrack(TrackConfig{Source: "camera"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{t: track}
+	defer w.close()
+	begin := time.Now()
+	show := func(n uint64) {
+		at := begin.Add(time.Duration(n) * time.Second)
+		w.pic = *NewPicture(64, 48)
+		w.at = shown{n: n, ts: uint32(n) * 90000, receivedAt: at, captured: capture{at: at}}
+	}
+	serve := func() {
+		t.Helper()
+		if !w.plan() {
+			t.Fatal("somebody is due")
+		}
+		w.encode()
+	}
+	small := EncodeOptions{Quality: 75, Resize: &ResizeOptions{Width: 32, Height: 32}}
+	subscribe := func(o EncodeOptions) *Subscription {
+		sub := track.Subscribe(Want{FPS: 1, Options: o})
+		t.Cleanup(sub.Close)
+		return sub
+	}
+	show(1)
+	first := subscribe(small)
+	serve()
+	late := subscribe(small)
+	serve()
+	wait := &waiter{key: small.key(), options: small, since: begin, maxAge: time.Minute, answer: make(chan answer, 1)}
+	track.waiters = append(track.waiters, wait)
+	serve()
+	a, _, _ := first.Take()
+	b, _, _ := late.Take()
+	c := <-wait.answer
+	if a == nil || a != b || a != c.img {
+		t.Errorf("%p, %p and %p (%v): want one image", a, b, c.img, c.err)
+	}
+	if s := track.Stats(); s.Encoded != 1 || s.Delivered != 3 {
+		t.Errorf("%d encoded, %d delivered; want 1 and 3", s.Encoded, s.Delivered)
+	}
+	small.Optimize = true
+	subscribe(small)
+	serve()
+	show(2)
+	serve()
+	if s := track.Stats(); s.Encoded != 4 || s.Delivered != 7 { // another wish, then both of a new picture
+		t.Errorf("%d encoded, %d delivered; want 4 and 7", s.Encoded, s.Delivered)
+	}
+}
