@@ -45,6 +45,12 @@ func (p program) serveUntilSignal(s *settings) error {
 	if err != nil {
 		return err
 	}
+	tracer, endTraces, err := s.trace.tracer(p.getenv, log)
+	if err != nil {
+		return err
+	}
+	cfg.Tracer = tracer
+	defer endTraces() // when the last call has ended
 	talk, err := s.talk.pipelines(log)
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ type settings struct {
 	talk         pipelineSettings
 	auth         authSettings
 	tls          tlsSettings
+	trace        traceSettings
 	udpPort      int
 	tcpPort      int
 	publicIPs    list
@@ -72,6 +73,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	s.talk.flags(f)
 	s.auth.flags(f)
 	s.tls.flags(f)
+	s.trace.flags(f)
 	f.Int64Var(&s.storeBytes, "store-bytes", 0, "`bytes` that conversations may take, 0 = four fifths of the free disk, or 8 GiB in a cluster; never less than they were given before")
 	f.IntVar(&s.udpPort, "udp-port", 0, "UDP `port` of all media, 0 = any free one")
 	f.IntVar(&s.tcpPort, "tcp-port", 0, "ICE-TCP `port` for publishers behind firewalls that block UDP, 0 = any free one, -1 = off")
