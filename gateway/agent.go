@@ -254,7 +254,7 @@ var reservedAuthors = []string{"caller", "system", authorHTTP}
 // readHello waits for the first message, which must be a hello.
 func readHello(conn *websocket.Conn, cfg Config) (wire.Hello, error) {
 	var hello wire.Hello
-	_ = conn.SetReadDeadline(time.Now().Add(helloTimeout))
+	_ = conn.SetReadDeadline(time.Now().Add(cfg.hello))
 	kind, data, err := conn.ReadMessage()
 	if err != nil {
 		return hello, readProblem(err)

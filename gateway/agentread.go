@@ -42,7 +42,9 @@ func (a *agent) read() error {
 	}
 }
 
-func (a *agent) heard() error { return a.conn.SetReadDeadline(time.Now().Add(silenceTimeout)) }
+func (a *agent) heard() error {
+	return a.conn.SetReadDeadline(time.Now().Add(a.session.cfg.silence))
+}
 
 // takeBinary handles one binary message: sound of a leg, or sound to say. It counts against the rate limit only as what it is
 // for: a leg sends 50 pieces a second.

@@ -83,6 +83,8 @@ type Config struct {
 	// MaxVideoBitrate is what a publisher is asked at most to send of one video source, in bits per second; it is asked for less when less
 	// is wanted. -1: it is asked for nothing and sends what it likes.
 	MaxVideoBitrate int
+
+	hello, silence time.Duration // helloTimeout and silenceTimeout; tests shorten them
 }
 
 // withDefaults fills zero fields.
@@ -99,6 +101,8 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxImageBytes, chatctx.DefaultMaxImageBytes)
 	def(&c.OpsPerSecond, DefaultOpsPerSecond)
 	def(&c.MaxImageFPS, DefaultMaxImageFPS)
+	def(&c.hello, helloTimeout)
+	def(&c.silence, silenceTimeout)
 	def(&c.MaxVideoBitrate, DefaultMaxVideoBitrate)
 	c.Media.MaxVideoBPS = max(c.MaxVideoBitrate, 0)
 	if c.Log == nil {
