@@ -2,9 +2,11 @@ package frames
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"sightline/frames/internal/h264hdr"
 )
@@ -155,6 +157,16 @@ func (d *h264Depacketizer) keep(p packet) {
 		}
 		return nil
 	})
+}
+
+// told takes the parameter sets of an SDP (sprop-parameter-sets, RFC 6184 §8.1): Base64 with commas between. What cannot be read is left out.
+func (d *h264Depacketizer) told(sprop string) {
+	for _, text := range strings.Split(sprop, ",") {
+		nal, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+		if err == nil && len(nal) > 0 {
+			d.keep(packet{data: nal})
+		}
+	}
 }
 
 // room forgets everything rather than to pass the bound.

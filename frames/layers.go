@@ -14,6 +14,9 @@ const MaxLayers = 8
 // sizeAsks is how often a layer that is sent and of which no key frame was seen is asked for one: without it, its size is not known.
 const sizeAsks = 6
 
+// rivalPackets is how many packets in a row show that a layer's stream goes on under another SSRC.
+const rivalPackets = 3
+
 // Layer is one encoding of a track's video: of a simulcast one of several, of different sizes, each a stream of its own; else the only one. All
 // of them are read and counted, and one is decoded. That one changes at a whole key frame of the next, behind which nothing of the last one is
 // decoded (G10).
@@ -24,8 +27,8 @@ type Layer struct {
 	rid     string
 	request func() // asks the sender for a key frame of this layer; nil: it takes no requests
 	ssrc    uint32
-	before  uint32 // the SSRC that ssrc took the place of
-	streams int    // SSRCs so far
+	rival   uint32 // another SSRC, which sent …
+	rivals  int    // … so many packets since ssrc last did
 	asm     assembler
 	pulse   pulse
 	packets uint64
@@ -77,6 +80,9 @@ func (t *Track) newLayer(rid string, request func()) (*Layer, error) {
 		return nil, err
 	}
 	asm.said.ids = t.cfg.Extensions
+	if d, ok := asm.depay.(*h264Depacketizer); ok {
+		d.told(t.cfg.ParameterSets)
+	}
 	return &Layer{track: t, rid: rid, request: request, asm: asm}, nil
 }
 
@@ -86,17 +92,9 @@ func (l *Layer) Push(p *rtp.Packet, at time.Time) { l.track.push(l, p, at) }
 // receive takes one packet and gives the frames it completes; t.mu is held.
 func (l *Layer) receive(p *rtp.Packet, at time.Time) []*frame {
 	l.packets++
-	switch {
-	case l.streams == 0:
-		l.streams, l.ssrc = 1, p.SSRC
-	case p.SSRC == l.ssrc:
-	case l.streams > 1 && p.SSRC == l.before: // what was still under way
-		l.asm.pdrops.Late++
+	if !l.current(p, at) {
+		l.asm.pdrops.Stray++
 		return nil
-	default:
-		l.before, l.ssrc = l.ssrc, p.SSRC
-		l.streams++
-		l.asm.anotherStream()
 	}
 	if len(p.Payload) > 0 {
 		if p.Timestamp != l.asm.lastTS || l.asm.lastTSAt.IsZero() {
@@ -109,6 +107,27 @@ func (l *Layer) receive(p *rtp.Packet, at time.Time) []*frame {
 		l.asked = 0
 	}
 	return fs
+}
+
+// current reports whether a packet is of the layer's stream. One of another SSRC takes its place when it is silent, or when rivalPackets came
+// and none of it: what is still under way of an old stream, or a packet gone astray, ends no stream.
+func (l *Layer) current(p *rtp.Packet, at time.Time) bool {
+	if l.packets == 1 {
+		l.ssrc = p.SSRC
+	}
+	if p.SSRC == l.ssrc {
+		l.rivals = 0
+		return true
+	}
+	if p.SSRC != l.rival {
+		l.rival, l.rivals = p.SSRC, 0
+	}
+	if l.rivals++; l.rivals < rivalPackets && at.Sub(l.pulse.last) < layerSilent {
+		return false
+	}
+	l.ssrc, l.rivals = p.SSRC, 0
+	l.asm.anotherStream()
+	return true
 }
 
 // took says what came out of a layer; false: nothing of it is wanted. t.mu is held.
@@ -281,6 +300,11 @@ func (t *Track) layerStats(s *TrackStats, flowing bool, now time.Time) {
 		s.FrameDrops.NeedKey += a.fdrops.NeedKey
 		s.FrameDrops.TooBig += a.fdrops.TooBig
 		s.FrameDrops.Refused += a.fdrops.Refused
+		for _, size := range append(a.lay.sizes[:a.lay.n:a.lay.n], [2]int{a.width, a.height}) {
+			if size[0]*size[1] > s.FullWidth*s.FullHeight {
+				s.FullWidth, s.FullHeight = size[0], size[1]
+			}
+		}
 		if ls.Used {
 			s.SpatialLayers = max(a.lay.n, s.SpatialLayer+1)
 			s.RID, s.FPS = l.rid, ls.FPS

@@ -61,6 +61,7 @@ type TrackStats struct {
 
 	RID                           string       // of the layer in use; empty: the sender names none
 	Layers                        []LayerStats // all of them; those of a simulcast are several
+	FullWidth, FullHeight         int          // pixels of the largest layer that the sender tells of
 	SpatialLayer                  int          // of the newest frame: its highest one; 0: the lowest
 	SpatialLayers                 int          // that the sender tells of in this stream
 	TemporalLayer, TemporalLayers int          // of the newest frame; and how many were seen

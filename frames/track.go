@@ -35,6 +35,7 @@ type TrackConfig struct {
 	Budget          *Budget           // shared by all tracks of the process; default: one of its own
 	Log             *slog.Logger      // default: discarded
 	Extensions      Extensions        // of its packets' headers
+	ParameterSets   string            // of H264: sprop-parameter-sets of the SDP, where it has them
 	Policy          Policy            // what is decoded; default PolicyAuto; see SetPolicy
 	StallAfter      time.Duration     // no packet for so long is stalled; default 2 s
 	OnState         func(SourceState) // called on change, from the same goroutine as RequestKeyFrame; must not block

@@ -188,18 +188,18 @@ func (s *Session) mayBeAsked() bool {
 // demand is what is wanted of the source, if p's track is in it.
 func (src *source) demand(p *publication, now time.Time) (d demand, in *rtc.InTrack, ok bool) {
 	src.mu.Lock()
-	track, in, asked, state := src.track, src.in, src.asked, src.state
+	track, in, asked := src.track, src.in, src.asked
 	own := src.of == p
 	src.mu.Unlock()
 	if track == nil || in == nil || !own {
 		return d, nil, false
 	}
-	wanted := track.Demand()
+	wanted, st := track.Demand(), track.Stats()
 	d = demand{
 		watched: wanted.Subscribers > 0, fps: wanted.FPS, width: wanted.Width, height: wanted.Height,
-		sourceW: state.Width, sourceH: state.Height,
+		sourceW: st.FullWidth, sourceH: st.FullHeight, // the layer in use may be a small one because of what was asked for
 		screen: in.ScreenContent() || in.Source == "screen", layers: in.RID != "",
-		policy: track.Stats().Policy,
+		policy: st.Policy,
 	}
 	if !asked.at.IsZero() && now.Sub(asked.at) < askedHold {
 		one := videoAsk{width: asked.width, height: asked.height}

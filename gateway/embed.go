@@ -30,13 +30,26 @@ func (s *Session) AddTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote,
 	p.mu.Lock()
 	p.tracks++
 	if in.Kind == "video" {
-		in.Source = foreignSource(p.videos)
-		p.videos++
+		in.Source = p.foreignName(in.MID)
 	}
 	p.mu.Unlock()
 	s.mu.Unlock()
 	s.addTrack(p, in)
 	return nil
+}
+
+// foreignName is the source of a section: the layers of a simulcast share one. p.mu is held.
+func (p *publication) foreignName(mid string) string {
+	name := p.names[mid]
+	if name == "" || mid == "" {
+		name = foreignSource(p.videos)
+		p.videos++
+		if p.names == nil {
+			p.names = make(map[string]string)
+		}
+		p.names[mid] = name
+	}
+	return name
 }
 
 // foreignSource names the n-th video of a PeerConnection of which only the order is known.

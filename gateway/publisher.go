@@ -25,10 +25,12 @@ type publication struct {
 	peer   *rtc.Peer // nil while the offer is being answered
 	answer string
 	state  rtc.State
-	tracks int // of a foreign one: it has left when its last track has ended
-	videos int // of a foreign one, ever added: they name the sources
+	tracks int               // of a foreign one: it has left when its last track has ended
+	videos int               // of a foreign one, ever added: they name the sources
+	names  map[string]string // of a foreign one's sections, by mid
 
-	microphone *microphone // guarded by session.mu
+	video      map[string]*video // by mid; guarded by session.mu
+	microphone *microphone       // guarded by session.mu
 }
 
 // publish answers an offer and makes its peer the session's publisher. There is one at a time: while the present one is
@@ -225,39 +227,39 @@ func (s *Session) addTrack(p *publication, in *rtc.InTrack) {
 		s.addMicrophone(p, in)
 		return
 	}
-	src, track, err := s.startSource(p, in)
+	layer, v, run, err := s.startSource(p, in)
 	if err != nil {
 		s.logger.Warn("a video track is not used", keySource, in.Source, keyError, err)
 		s.drainTrack(p, in)
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // ends with the track, or by source.stop
-	src.begin(p, in, track, cancel)
-	s.wantsChanged()
-	s.shared.metrics.running(track)
-	go func() { // two tasks were counted by startSource
+	if run != nil {
+		s.wantsChanged()
+		s.shared.metrics.running(v.track)
+		go func() { // counted by startSource
+			defer s.tasks.Done()
+			if err := v.track.Run(run); err != nil && !errors.Is(err, context.Canceled) {
+				s.logger.Error("a video track ended", keySource, v.src.name, keyError, err)
+			}
+			s.shared.metrics.retire(v.track)
+		}()
+	}
+	go func() { // counted by startSource
 		defer s.tasks.Done()
-		if err := track.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			s.logger.Error("a video track ended", keySource, src.name, keyError, err)
-		}
-		s.shared.metrics.retire(track)
-	}()
-	go func() {
-		defer s.tasks.Done()
-		defer cancel()
-		readVideo(in, track)
+		defer s.layerEnded(v)
+		readVideo(in, layer)
 		p.trackEnded()
 	}()
 }
 
-// readVideo moves packets from the network to the track until the track ends. Push never blocks, so Pion's buffer stays empty.
-func readVideo(in *rtc.InTrack, track *frames.Track) {
+// readVideo moves packets from the network to a track's layer until it ends. Push never blocks, so Pion's buffer stays empty.
+func readVideo(in *rtc.InTrack, layer *frames.Layer) {
 	for {
 		packet, err := in.ReadRTP()
 		if err != nil {
 			return
 		}
-		track.Push(packet, time.Now())
+		layer.Push(packet, time.Now())
 	}
 }
 

@@ -31,17 +31,57 @@ type source struct {
 	capBPS int          // what its sender is asked to keep to, bits/s; 0: to nothing
 }
 
-// startSource makes a track for an incoming one and finds or makes its source. It counts two tasks of the session.
-func (s *Session) startSource(p *publication, in *rtc.InTrack) (*source, *frames.Track, error) {
+// video is one track of a publication: all that its section of the SDP sends.
+type video struct {
+	src    *source
+	track  *frames.Track
+	stop   context.CancelFunc
+	codec  string
+	layers int // being read; guarded by the session's mu
+}
+
+// startSource finds or makes the track of an incoming one's section, and its source; run is nil where they were there already. It counts a
+// task of the session, and a second one for run.
+func (s *Session) startSource(p *publication, in *rtc.InTrack) (layer *frames.Layer, v *video, run context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended || s.publisher != p {
-		return nil, nil, fmt.Errorf("its publisher has left")
+		return nil, nil, nil, fmt.Errorf("its publisher has left")
 	}
+	if v = p.video[in.MID]; v == nil || in.MID == "" || v.layers == 0 {
+		if v, err = s.newVideoLocked(in); err != nil {
+			return nil, nil, nil, err
+		}
+		run, v.stop = context.WithCancel(context.Background()) // ends with the last layer, or by source.stop
+	}
+	if v.codec != in.Codec {
+		return nil, nil, nil, fmt.Errorf("it is of codec %s: the track is of %s", in.Codec, v.codec)
+	}
+	requestKeyFrame := in.RequestKeyFrame
+	if !in.AnswersPLI() {
+		requestKeyFrame = nil
+	}
+	if layer, err = v.track.Layer(in.RID, requestKeyFrame); err != nil {
+		return nil, nil, nil, err
+	}
+	v.layers++
+	s.tasks.Add(1)
+	if run != nil {
+		s.tasks.Add(1)
+		if p.video == nil {
+			p.video = make(map[string]*video)
+		}
+		p.video[in.MID] = v
+		v.src.begin(p, in, v.track, v.stop)
+	}
+	return layer, v, run, nil
+}
+
+func (s *Session) newVideoLocked(in *rtc.InTrack) (*video, error) {
 	src := s.sourceLocked(in.Source)
 	if src == nil {
 		if len(s.sources) >= maxSources {
-			return nil, nil, fmt.Errorf("session has %d sources, the limit", maxSources)
+			return nil, fmt.Errorf("session has %d sources, the limit", maxSources)
 		}
 		src = &source{name: in.Source, state: frames.SourceState{Name: in.Source, State: frames.StateStalled}}
 		s.sources = append(s.sources, src)
@@ -53,14 +93,28 @@ func (s *Session) startSource(p *publication, in *rtc.InTrack) (*source, *frames
 	var track *frames.Track
 	track, err := frames.NewTrack(frames.TrackConfig{
 		Source: in.Source, Codec: frames.Codec(in.Codec), RequestKeyFrame: requestKeyFrame,
+		Extensions: extensions(in), ParameterSets: in.ParameterSets(),
 		Budget: s.shared.budget, Log: s.logger,
 		OnState: func(state frames.SourceState) { s.sourceChanged(src, track, state) },
 	})
-	if err != nil {
-		return nil, nil, err
+	return &video{src: src, track: track, codec: in.Codec}, err
+}
+
+// extensions says where in the packets' headers to look.
+func extensions(in *rtc.InTrack) (e frames.Extensions) {
+	if in.Codec == string(frames.CodecAV1) { // VP9 has it all in its payload
+		e.Dependency = in.DependencyID()
 	}
-	s.tasks.Add(2)
-	return src, track, nil
+	return e
+}
+
+// layerEnded ends a track with its last layer.
+func (s *Session) layerEnded(v *video) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v.layers--; v.layers == 0 {
+		v.stop()
+	}
 }
 
 func (s *Session) sourceLocked(name string) *source {

@@ -21,7 +21,6 @@ const (
 	receiveMTU = 1600 // bytes; 1500 loses FFmpeg's longest packets silently
 
 	srtpReplayWindow = 1024 // packets; must exceed what the NACK generator asks for (512), or repairs without RTX are thrown away
-	maxNACKsPerLoss  = 10
 
 	maxTCPSockets  = 512      // ICE-TCP connections of all peers together
 	tcpWriteBuffer = 64 << 10 // bytes queued to one TCP peer before packets are dropped

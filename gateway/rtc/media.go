@@ -11,9 +11,7 @@ import (
 
 	"github.com/pion/ice/v4"
 	"github.com/pion/interceptor"
-	"github.com/pion/interceptor/pkg/nack"
 	"github.com/pion/interceptor/pkg/report"
-	"github.com/pion/interceptor/pkg/twcc"
 	"github.com/pion/logging"
 	"github.com/pion/sdp/v3"
 	"github.com/pion/webrtc/v4"
@@ -29,13 +27,16 @@ const (
 // apiParts are what all PeerConnections are made of.
 type apiParts struct {
 	media    *webrtc.MediaEngine // Pion copies it for each
-	chain    *interceptor.Registry
+	reports  interceptor.Factory // of what we send
 	settings webrtc.SettingEngine
 }
 
 // forPeer adds a peer's own hooks.
-func (a *apiParts) forPeer(w *watchdog) *webrtc.API {
-	return webrtc.NewAPI(webrtc.WithMediaEngine(a.media), webrtc.WithInterceptorRegistry(a.chain), webrtc.WithSettingEngine(w.settings(a.settings)))
+func (a *apiParts) forPeer(w *watchdog, f *feedback) *webrtc.API {
+	chain := &interceptor.Registry{}
+	chain.Add(f)
+	chain.Add(a.reports)
+	return webrtc.NewAPI(webrtc.WithMediaEngine(a.media), webrtc.WithInterceptorRegistry(chain), webrtc.WithSettingEngine(w.settings(a.settings)))
 }
 
 func newAPI(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (*apiParts, error) {
@@ -43,15 +44,18 @@ func newAPI(cfg Config, s *sockets, p policy, logs logging.LoggerFactory) (*apiP
 	if err := registerCodecs(media); err != nil {
 		return nil, fmt.Errorf("register codecs: %w", err)
 	}
-	chain := &interceptor.Registry{}
-	if err := registerInterceptors(media, chain, logs); err != nil {
-		return nil, fmt.Errorf("register interceptors: %w", err)
+	if err := registerExtensions(media); err != nil {
+		return nil, fmt.Errorf("register header extensions: %w", err)
+	}
+	reports, err := report.NewSenderInterceptor(report.WithSenderLoggerFactory(logs))
+	if err != nil {
+		return nil, fmt.Errorf("make sender reports: %w", err)
 	}
 	settings, err := newSettings(cfg, s, p, logs)
 	if err != nil {
 		return nil, err
 	}
-	return &apiParts{media, chain, settings}, nil
+	return &apiParts{media, reports, settings}, nil
 }
 
 func registerCodecs(m *webrtc.MediaEngine) error {
@@ -93,25 +97,8 @@ func registerCodecs(m *webrtc.MediaEngine) error {
 	return m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: captureTimeURI}, webrtc.RTPCodecTypeAudio)
 }
 
-// registerInterceptors: NACKs with a bound on repeats (Pion's default has none), reports, transport-wide congestion
-// control. Not intervalpli (goes on for dead SSRCs) and not jitterbuffer (shared between SSRCs): frames does both better.
-func registerInterceptors(m *webrtc.MediaEngine, chain *interceptor.Registry, logs logging.LoggerFactory) error {
-	generator, err := nack.NewGeneratorInterceptor(
-		nack.GeneratorMaxNacksPerPacket(maxNACKsPerLoss), nack.WithGeneratorLoggerFactory(logs))
-	if err != nil {
-		return err
-	}
-	chain.Add(generator)
-	receiver, err := report.NewReceiverInterceptor(report.WithReceiverLoggerFactory(logs))
-	if err != nil {
-		return err
-	}
-	chain.Add(receiver)
-	sender, err := report.NewSenderInterceptor(report.WithSenderLoggerFactory(logs))
-	if err != nil {
-		return err
-	}
-	chain.Add(sender)
+// registerExtensions: what simulcast and transport-wide congestion control need.
+func registerExtensions(m *webrtc.MediaEngine) error {
 	if err := webrtc.ConfigureSimulcastExtensionHeaders(m); err != nil {
 		return err
 	}
@@ -125,11 +112,6 @@ func registerInterceptors(m *webrtc.MediaEngine, chain *interceptor.Registry, lo
 			return err
 		}
 	}
-	feedback, err := twcc.NewSenderInterceptor(twcc.WithLoggerFactory(logs))
-	if err != nil {
-		return err
-	}
-	chain.Add(feedback)
 	return nil
 }
 

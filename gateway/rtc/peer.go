@@ -36,6 +36,8 @@ type Peer struct {
 
 	state atomic.Value // State
 	asked asking
+
+	feedback *feedback
 }
 
 // signalling is the generation of ICE that is in force.
@@ -56,7 +58,8 @@ func (e *Engine) newPeer(plan *offerPlan, h Handlers) (*Peer, error) {
 		return nil, err
 	}
 	w := &watchdog{tooMuch: p.tooMuch, silent: e.cfg.disconnectedAfter / 2}
-	pc, err := e.api.forPeer(w).NewPeerConnection(webrtc.Configuration{Certificates: []webrtc.Certificate{e.cert}})
+	p.feedback = newFeedback(p.ssrc)
+	pc, err := e.api.forPeer(w, p.feedback).NewPeerConnection(webrtc.Configuration{Certificates: []webrtc.Certificate{e.cert}})
 	if err != nil {
 		e.forget(p, true)
 		return nil, problem.New(problem.Internal, "the gateway could not make a peer connection").WithCause(err)
@@ -215,6 +218,7 @@ func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) 
 	first := !p.claimed[mid]
 	p.claimed[mid] = true
 	t := newInTrack(p.pc, track, receiver, p.ssrc)
+	t.feedback = p.feedback
 	t.MID, t.Source, t.wantsPLI, t.takesREMB = mid, s.source, s.pli, s.remb
 	if t.Codec == codecH264 {
 		t.parameterSets = spropParameterSets(s.codec.fmtp)

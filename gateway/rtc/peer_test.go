@@ -95,7 +95,7 @@ func TestKeyFrameRequestNamesItsSender(t *testing.T) {
 	}
 }
 
-func TestOneSimulcastLayerIsHandedOnAndTheOthersDrained(t *testing.T) {
+func TestEverySimulcastLayerIsHandedOn(t *testing.T) {
 	e := newEngine(t, nil)
 	peer, s := publish(t, e, newPublisher(t, publisherOptions{simulcast: true}), "camera")
 	waitFor(t, "packets of the second layer", func() bool {
@@ -104,8 +104,8 @@ func TestOneSimulcastLayerIsHandedOnAndTheOthersDrained(t *testing.T) {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.tracks) != 1 || s.tracks[0].RID == "" {
-		t.Errorf("%d tracks handed on", len(s.tracks))
+	if len(s.tracks) != 2 || s.tracks[0].RID == "" || s.tracks[1].RID == "" || s.tracks[0].RID == s.tracks[1].RID || s.tracks[0].MID != s.tracks[1].MID {
+		t.Errorf("%d tracks handed on: %+v", len(s.tracks), s.tracks)
 	}
 }
 

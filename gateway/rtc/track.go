@@ -1,6 +1,7 @@
 package rtc
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -38,6 +39,7 @@ type InTrack struct {
 	wantsPLI bool
 
 	takesREMB bool
+	feedback  *feedback // nil when wrapped: Pion's own then
 
 	captureID, contentID, dependencyID uint8 // header extension ids, 0: not negotiated
 
@@ -113,8 +115,11 @@ func (t *InTrack) ReadRTP() (*rtp.Packet, error) {
 // interceptors cannot parse or of an unknown payload type is that packet's fault.
 func (t *InTrack) read(b []byte) (int, error) {
 	for range maxBadInARow {
-		n, _, err := t.track.Read(b)
+		n, attributes, err := t.track.Read(b)
 		if err == nil {
+			if rtx, ok := attributes.Get(webrtc.AttributeRtxSsrc).(uint32); ok && t.feedback != nil && n >= 4 {
+				t.feedback.healed(t.SSRC, rtx, binary.BigEndian.Uint16(b[2:]))
+			}
 			t.packets.Add(1)
 			t.bytes.Add(uint64(n))
 			return n, nil

@@ -8,9 +8,6 @@ import (
 	"sightline/frames/internal/coded"
 )
 
-// URI is the name of the header extension in SDP.
-const URI = "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension"
-
 const (
 	maxTemplates = 64
 	maxSpatial   = 4
