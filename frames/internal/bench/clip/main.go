@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"sightline/frames/internal/bench"
@@ -13,13 +14,14 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 && len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: clip FILE.ivf EVERY (0: decode only) [optimize]")
+	if len(os.Args) < 3 || len(os.Args) > 5 {
+		fmt.Fprintln(os.Stderr, "usage: clip FILE.ivf EVERY (0: decode only) [optimize|plain [FOLDER to write the images to]]")
 		os.Exit(2)
 	}
 	every, err := strconv.Atoi(os.Args[2])
 	if err == nil {
-		err = run(os.Args[1], every, len(os.Args) == 4)
+		args := append(os.Args[3:], "", "")
+		err = run(os.Args[1], every, args[0] == "optimize", args[1])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clip:", err)
@@ -27,7 +29,7 @@ func main() {
 	}
 }
 
-func run(name string, every int, optimize bool) error {
+func run(name string, every int, optimize bool, folder string) error {
 	frames, err := bench.Frames(name)
 	if err != nil {
 		return err
@@ -60,6 +62,12 @@ func run(name string, every int, optimize bool) error {
 			encoding += bench.ProcessCPU() - decoded
 			images++
 			size += len(b)
+			if folder == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%04d.jpg", i)), b, 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	fmt.Printf("frames=%d images=%d bytes=%d decode_us=%.0f image_us=%.0f\n", len(frames), images, size,
