@@ -48,6 +48,7 @@ func (g *floodGate) passes(source netip.AddrPort, now time.Time) bool {
 // guardedUDP is a media socket behind two gates and a filter. Only the mux's one reader reads it.
 type guardedUDP struct {
 	*net.UDPConn
+	batch           *batchUDP // reads it
 	packets, checks *floodGate
 	dropped         *atomic.Uint64 // of all sockets together
 }
@@ -56,7 +57,7 @@ type guardedUDP struct {
 // memory) must not end it: the mux would close the port for good.
 func (c *guardedUDP) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 	for pause := time.Millisecond; ; {
-		n, from, err := c.ReadFromUDPAddrPort(b)
+		n, from, err := c.batch.ReadFromUDPAddrPort(b)
 		if err != nil {
 			var timeout net.Error
 			if errors.Is(err, net.ErrClosed) || errors.As(err, &timeout) && timeout.Timeout() {

@@ -39,7 +39,11 @@ func openSockets(cfg Config, logs logging.LoggerFactory) (*sockets, error) {
 	for _, c := range conns {
 		at := c.LocalAddr().(*net.UDPAddr).AddrPort()
 		s.addrs, s.udpPort = append(s.addrs, at.Addr().Unmap()), int(at.Port())
-		guarded := &guardedUDP{UDPConn: c, packets: newFloodGate(cfg.sourcePackets), checks: newFloodGate(maxSourceChecks), dropped: &s.flooded}
+		batch, err := newBatchUDP(c)
+		if err != nil {
+			return nil, fmt.Errorf("read UDP port %d: %w", at.Port(), err)
+		}
+		guarded := &guardedUDP{UDPConn: c, batch: batch, packets: newFloodGate(cfg.sourcePackets), checks: newFloodGate(maxSourceChecks), dropped: &s.flooded}
 		muxes = append(muxes, ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: guarded, Logger: logs.NewLogger("udpmux")}))
 	}
 	s.udp = ice.NewMultiUDPMuxDefault(muxes...)
