@@ -10,19 +10,14 @@ import (
 	"sightline/frames/internal/yuv"
 )
 
-// fenced is a noise picture whose planes all end at a forbidden page, without a byte to spare.
-func fenced(t testing.TB, w, h int, rnd *rand.Rand) *yuv.Picture {
+// fenced is a noise picture whose planes begin or end at a forbidden page, without a byte to spare; rows may have padding between them,
+// though not behind the last one.
+func fenced(t testing.TB, w, h, ypad, cpad int, rnd *rand.Rand) *yuv.Picture {
 	cw, ch := (w+1)/2, (h+1)/2
-	p := &yuv.Picture{Width: w, Height: h, YStride: w, CStride: cw, Y: guard.Tail(t, w*h), U: guard.Tail(t, cw*ch), V: guard.Head(t, cw*ch)}
-	block := make([]byte, 512)
-	for i := range block {
-		block[i] = byte(rnd.Uint32())
-	}
-	for _, plane := range [][]byte{p.Y, p.U, p.V} {
-		for len(plane) > 0 {
-			plane = plane[copy(plane, block[rnd.IntN(100):]):]
-		}
-	}
+	p := &yuv.Picture{Width: w, Height: h, YStride: w + ypad, CStride: cw + cpad}
+	c := p.CStride*(ch-1) + cw
+	p.Y, p.U, p.V = guard.Tail(t, p.YStride*(h-1)+w), guard.Tail(t, c), guard.Head(t, c)
+	scatter(rnd, p.Y, p.U, p.V)
 	return p
 }
 
@@ -39,7 +34,7 @@ func TestNoReadOutsideThePlanes(t *testing.T) {
 	for _, e := range kinds(t) {
 		for _, s := range sizes {
 			t.Run("", func(t *testing.T) { // frees the fenced planes as it goes
-				p := fenced(t, s.w, s.h, rnd)
+				p := fenced(t, s.w, s.h, rnd.IntN(2)*rnd.IntN(20), rnd.IntN(2)*rnd.IntN(20), rnd)
 				if rnd.IntN(3) == 0 {
 					p.Matrix = yuv.BT709
 				}
