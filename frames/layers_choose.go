@@ -70,17 +70,17 @@ type layerChooser struct {
 func (c *layerChooser) choose(layers []layerView, cur, side int, at time.Time) int {
 	if cur < 0 || !layers[cur].alive {
 		c.lower = time.Time{}
-		best := bestLayer(layers, cur, side, func(l layerView) bool { return l.alive && l.side > 0 })
+		best := bestLayer(layers, cur, side, func(_ int, l layerView) bool { return l.alive && l.side > 0 })
 		if best < 0 {
-			best = bestLayer(layers, cur, side, func(l layerView) bool { return l.alive })
+			best = bestLayer(layers, cur, side, func(_ int, l layerView) bool { return l.alive })
 		}
 		if best < 0 {
 			return cur
 		}
 		return best
 	}
-	best := bestLayer(layers, cur, side, func(l layerView) bool { return l.alive && l.steady && l.side > 0 })
-	if best < 0 || best == cur {
+	best := bestLayer(layers, cur, side, func(i int, l layerView) bool { return i == cur || l.alive && l.steady && l.side > 0 })
+	if layers[best].side == layers[cur].side {
 		c.lower = time.Time{}
 		return cur
 	}
@@ -103,10 +103,10 @@ func (c *layerChooser) choose(layers []layerView, cur, side int, at time.Time) i
 func (c *layerChooser) took(at time.Time) { c.switched, c.lower = at, time.Time{} }
 
 // bestLayer is the smallest of those that are taken whose side is enough, else the largest; of equal ones cur, else the first; -1: none is taken.
-func bestLayer(layers []layerView, cur, side int, take func(layerView) bool) int {
+func bestLayer(layers []layerView, cur, side int, take func(int, layerView) bool) int {
 	best := -1
 	for i, l := range layers {
-		if !take(l) {
+		if !take(i, l) {
 			continue
 		}
 		if best < 0 || better(l.side, layers[best].side, side) || l.side == layers[best].side && i == cur {
