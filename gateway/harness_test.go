@@ -24,9 +24,10 @@ const testTimeout = 15 * time.Second
 // gatewayUnderTest is a whole gateway on a loopback port.
 type gatewayUnderTest struct {
 	*Server
-	t    *testing.T
-	url  string
-	stop func() error // ends Run and gives its error
+	t      *testing.T
+	url    string
+	header http.Header  // of sockets that are dialled
+	stop   func() error // ends Run and gives its error
 }
 
 // startGateway runs a gateway until the test ends; change may alter its config.
@@ -123,7 +124,7 @@ func (g *gatewayUnderTest) dial(session string) *socket {
 
 func (g *gatewayUnderTest) tryDial(session string) (*websocket.Conn, *http.Response, error) {
 	d := websocket.Dialer{Subprotocols: []string{wire.Subprotocol}, HandshakeTimeout: testTimeout}
-	return d.Dial("ws"+strings.TrimPrefix(g.url, "http")+"/v1/agent?session="+session, nil)
+	return d.Dial("ws"+strings.TrimPrefix(g.url, "http")+"/v1/agent?session="+session, g.header)
 }
 
 // attach dials, says hello with the raw JSON of want and resume_from, and gives the welcome.

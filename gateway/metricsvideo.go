@@ -22,6 +22,10 @@ var videoFigures = join(
 		counter("images_delivered_total", "Images given to subscriptions and requests.", func(s *videoStats) uint64 { return s.Delivered }),
 		counter("images_superseded_total", "Images replaced by a newer one before a slow agent took them.", func(s *videoStats) uint64 { return s.Superseded }),
 		counter("key_frame_requests_total", "Key frames asked for.", func(s *videoStats) uint64 { return s.PLIs }),
+		counter("key_frame_requests_answered_total", "Key frames that came for it; several requests may have one answer.", func(s *videoStats) uint64 { return s.PLIsAnswered }),
+		counter("key_frame_requests_ignored_total", "Requests for key frames that had no answer for a second.", func(s *videoStats) uint64 { return s.PLIsIgnored }),
+		counter("frames_skipped_total", "Whole frames that the policy left undecoded; they are not among the dropped.", func(s *videoStats) uint64 { return s.PolicySkipped }),
+		counter("layer_switches_total", "Times that images went on from another layer of a source.", func(s *videoStats) uint64 { return s.LayerSwitches }),
 		counter("video_resets_total", "Jumps of sequence numbers or timestamps after which a track began anew.", func(s *videoStats) uint64 { return s.Resets }),
 		gauge("image_subscriptions", "Wishes for images of a source.", func(s *videoStats) float64 { return float64(s.Subscriptions) }),
 		gauge("image_requests_waiting", "Requests that wait for an image.", func(s *videoStats) float64 { return float64(s.Waiting) }),
@@ -52,7 +56,7 @@ func join[T any](lists ...[]figure[T]) (all []figure[T]) {
 	return all
 }
 
-var descSources = describe("sources", "Running video tracks, by what is decoded of them.", "codec", "policy", "state")
+var descSources = describe("sources", "Running video tracks, by codec, state, and the policy of decoding in effect.", "codec", "policy", "state")
 
 // running counts a track in.
 func (m *metrics) running(t *frames.Track) {
@@ -82,7 +86,7 @@ func (m *metrics) totals() (sum frames.TrackStats, kinds map[sourceKind]int) {
 	for t := range m.tracks {
 		s := t.Stats()
 		addUp(&sum, s)
-		kinds[sourceKind{string(s.Codec), string(s.Policy), string(s.State)}]++
+		kinds[sourceKind{string(s.Codec), string(s.InEffect), string(s.State)}]++
 	}
 	return sum, kinds
 }
