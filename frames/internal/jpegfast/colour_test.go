@@ -70,8 +70,8 @@ func farthest(m image.Image, want []int) (worst int) {
 	return worst
 }
 
-// Real encoders' bars of every matrix and range that a stream can tell, against FFmpeg's RGB of the same clip: by every kind of loops, at
-// the same size and scaled, as planes and as JPEG.
+// Real encoders' bars of every matrix and range that a stream can tell, against FFmpeg's RGB of the same clip: planes of every kind of
+// loops, at the same size and scaled, and JPEG.
 func TestG11MatrixAndRangeOfTheStream(t *testing.T) {
 	list, err := os.ReadFile("testdata/colour/ffmpeg.txt")
 	if err != nil {
@@ -98,7 +98,7 @@ func TestG11MatrixAndRangeOfTheStream(t *testing.T) {
 				if worst := farthest(picture(out), want); worst > 2 {
 					t.Errorf("%s kind %d %+v: planes are %d from FFmpeg", f[0], k, o, worst)
 				}
-				if o.Quality == 0 {
+				if o.Quality == 0 || k != best() {
 					continue
 				}
 				if worst := farthest(decoded(t, e, p, o), want); worst > 3 {
