@@ -75,7 +75,8 @@ func encodePicture(enc *jpegfast.Encoder, pic *Picture, o EncodeOptions) (e enco
 	rgba := image.NewRGBA(img.Rect) // draw and png have fast paths for it
 	draw.Draw(rgba, rgba.Rect, img, image.Point{}, draw.Src)
 	var buf bytes.Buffer
-	if err := png.Encode(&buf, rgba); err != nil {
+	fast := png.Encoder{CompressionLevel: png.BestSpeed} // a fifth more bytes in a third of the time: it is a live picture
+	if err := fast.Encode(&buf, rgba); err != nil {
 		return e, err
 	}
 	return encoded{buf.Bytes(), full.Width, full.Height, enc.Luma().Black()}, nil
