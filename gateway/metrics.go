@@ -50,6 +50,7 @@ func newMetrics() *metrics {
 	m.appendTime = histogram("context_append_seconds", "From an operation's arrival to its entry being durable.")
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sightline_agent_errors_total", Help: "Error messages sent to agents, by code."}, []string{"code"})
 	m.turned = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sightline_requests_refused_total", Help: "Requests turned away before they were served, for want of a token, its rights or its rate, by code."}, []string{"code"})
+	m.appends.WithLabelValues("ok")
 	for _, code := range []problem.Code{problem.Unauthenticated, problem.Forbidden, problem.NotFound, problem.RateLimited, problem.EngineUnavailable} {
 		m.turned.WithLabelValues(string(code)) // a rate needs a beginning
 	}

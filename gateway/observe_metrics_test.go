@@ -331,11 +331,14 @@ func checkQuery(query string, families map[string]*dto.MetricFamily, used map[st
 // familyOf finds the metric of a series' name: those of a histogram have a suffix.
 func familyOf(families map[string]*dto.MetricFamily, name string) *dto.MetricFamily {
 	f := families[name]
-	if f != nil && f.GetType() != dto.MetricType_HISTOGRAM {
+	if f != nil && f.GetType() != dto.MetricType_HISTOGRAM && f.GetType() != dto.MetricType_SUMMARY {
 		return f
 	}
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-		if base, ok := strings.CutSuffix(name, suffix); ok && families[base].GetType() == dto.MetricType_HISTOGRAM && families[base] != nil {
+		if base, ok := strings.CutSuffix(name, suffix); ok && suffix != "_bucket" && families[base] != nil && families[base].GetType() == dto.MetricType_SUMMARY {
+			return families[base]
+		}
+		if base, ok := strings.CutSuffix(name, suffix); ok && families[base] != nil && families[base].GetType() == dto.MetricType_HISTOGRAM {
 			return families[base]
 		}
 	}

@@ -163,6 +163,7 @@ func observe(t *testing.T) observed {
 	for _, target := range []string{"second", "broken"} {
 		a.do("POST", "/v1/sessions/demo/pipeline", `{"op_id":"to-`+target+`","target":"`+target+`"}`)
 	}
+	a.say("demo", "typed")
 	agent.send(`{"type":"context.append","op_id":"x"}`) // refused
 	agent.find("error", nil)
 	a.do("GET", "/v1/sessions/nobody/image", "")
