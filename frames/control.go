@@ -107,7 +107,7 @@ func (t *Track) needsKey(now time.Time) bool {
 
 // state is the source's state now; t.mu is held.
 func (t *Track) state(now time.Time) SourceState {
-	s := SourceState{State: StateLive, Width: t.asm.width, Height: t.asm.height}
+	s := SourceState{State: StateLive, Width: t.asm.width, Height: t.asm.height, Screen: t.cfg.Screen || t.asm.said.screen}
 	switch {
 	case t.over:
 		s.State = StateEnded

@@ -19,6 +19,7 @@ type SourceState struct {
 	State         State
 	Width, Height int // pixels of the newest key frame; 0 until one was seen
 	Codec         Codec
+	Screen        bool // it shows a screen: TrackConfig.Screen, or the sender says so in its packets' headers
 }
 
 // PacketDrops counts packets thrown away, by cause.

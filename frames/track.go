@@ -37,6 +37,7 @@ type TrackConfig struct {
 	Extensions      Extensions        // of its packets' headers
 	ParameterSets   string            // of H264: sprop-parameter-sets of the SDP, where it has them
 	Policy          Policy            // what is decoded; default PolicyAuto; see SetPolicy
+	Screen          bool              // it is a screen, as far as signalling says
 	StallAfter      time.Duration     // no packet for so long is stalled; default 2 s
 	OnState         func(SourceState) // called on change, from the same goroutine as RequestKeyFrame; must not block
 }
@@ -153,11 +154,11 @@ func (t *Track) push(l *Layer, p *rtp.Packet, at time.Time) {
 	silent := at.Sub(t.st.LastPacketAt) >= t.cfg.StallAfter
 	t.st.Packets++
 	t.st.LastPacketAt = at
-	w, h, needed := t.asm.width, t.asm.height, t.asm.needKey
+	w, h, needed, screen := t.asm.width, t.asm.height, t.asm.needKey, t.asm.said.screen
 	if fs := l.receive(p, at); t.took(l, fs, at) {
 		t.enqueue(fs)
 	}
-	if silent || t.asm.width != w || t.asm.height != h || t.asm.needKey && !needed {
+	if silent || t.asm.width != w || t.asm.height != h || t.asm.needKey && !needed || t.asm.said.screen != screen {
 		signal(t.control)
 	}
 }

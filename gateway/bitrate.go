@@ -188,7 +188,7 @@ func (s *Session) mayBeAsked() bool {
 // demand is what is wanted of the source, if p's track is in it.
 func (src *source) demand(p *publication, now time.Time) (d demand, in *rtc.InTrack, ok bool) {
 	src.mu.Lock()
-	track, in, asked := src.track, src.in, src.asked
+	track, in, asked, screen := src.track, src.in, src.asked, src.state.Screen
 	own := src.of == p
 	src.mu.Unlock()
 	if track == nil || in == nil || !own {
@@ -198,7 +198,7 @@ func (src *source) demand(p *publication, now time.Time) (d demand, in *rtc.InTr
 	d = demand{
 		watched: wanted.Subscribers > 0, fps: wanted.FPS, width: wanted.Width, height: wanted.Height,
 		sourceW: st.FullWidth, sourceH: st.FullHeight, // the layer in use may be a small one because of what was asked for
-		screen: in.ScreenContent() || in.Source == "screen", layers: in.RID != "",
+		screen: screen, layers: in.RID != "",
 		policy: st.Policy,
 	}
 	if !asked.at.IsZero() && now.Sub(asked.at) < askedHold {

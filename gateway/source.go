@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"sightline/frames"
 	"sightline/gateway/rtc"
 	"sightline/gateway/wire"
 )
+
+const sourceScreen = "screen" // the name of what is a screen by signalling
 
 // maxSources bounds the named video inputs of one session.
 const maxSources = 8
@@ -74,6 +77,7 @@ func (s *Session) startSource(p *publication, in *rtc.InTrack) (layer *frames.La
 		p.video[in.MID] = v
 		v.src.begin(p, in, v.track, v.stop)
 	}
+	in.OnReport(func(r rtc.SenderReport) { layer.Report(frames.SenderReport(r), time.Now()) })
 	return layer, v, run, nil
 }
 
@@ -83,7 +87,7 @@ func (s *Session) newVideoLocked(in *rtc.InTrack) (*video, error) {
 		if len(s.sources) >= maxSources {
 			return nil, fmt.Errorf("session has %d sources, the limit", maxSources)
 		}
-		src = &source{name: in.Source, state: frames.SourceState{Name: in.Source, State: frames.StateStalled}}
+		src = &source{name: in.Source, state: frames.SourceState{Name: in.Source, State: frames.StateStalled, Screen: in.Source == sourceScreen}}
 		s.sources = append(s.sources, src)
 	}
 	requestKeyFrame := in.RequestKeyFrame
@@ -94,6 +98,7 @@ func (s *Session) newVideoLocked(in *rtc.InTrack) (*video, error) {
 	track, err := frames.NewTrack(frames.TrackConfig{
 		Source: in.Source, Codec: frames.Codec(in.Codec), RequestKeyFrame: requestKeyFrame,
 		Extensions: extensions(in), ParameterSets: in.ParameterSets(),
+		Screen: in.Source == sourceScreen,
 		Budget: s.shared.budget, Log: s.logger,
 		OnState: func(state frames.SourceState) { s.sourceChanged(src, track, state) },
 	})
@@ -101,7 +106,8 @@ func (s *Session) newVideoLocked(in *rtc.InTrack) (*video, error) {
 }
 
 // extensions says where in the packets' headers to look.
-func extensions(in *rtc.InTrack) (e frames.Extensions) {
+func extensions(in *rtc.InTrack) frames.Extensions {
+	e := frames.Extensions{AbsCaptureTime: in.Extensions.AbsCaptureTime, ColorSpace: in.Extensions.ColorSpace, ContentType: in.Extensions.ContentType}
 	if in.Codec == string(frames.CodecAV1) { // VP9 has it all in its payload
 		e.Dependency = in.DependencyID()
 	}

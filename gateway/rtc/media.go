@@ -22,6 +22,7 @@ const (
 	captureTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time"
 	dependencyURI  = "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension"
 	contentTypeURI = "http://www.webrtc.org/experiments/rtp-hdrext/video-content-type"
+	colorSpaceURI  = "http://www.webrtc.org/experiments/rtp-hdrext/color-space"
 )
 
 // apiParts are what all PeerConnections are made of.
@@ -89,7 +90,7 @@ func registerCodecs(m *webrtc.MediaEngine) error {
 	if err != nil {
 		return err
 	}
-	for _, uri := range []string{captureTimeURI, contentTypeURI, dependencyURI} {
+	for _, uri := range []string{captureTimeURI, contentTypeURI, colorSpaceURI, dependencyURI} {
 		if err := m.RegisterHeaderExtension(webrtc.RTPHeaderExtensionCapability{URI: uri}, webrtc.RTPCodecTypeVideo); err != nil {
 			return err
 		}

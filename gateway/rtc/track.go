@@ -31,6 +31,7 @@ type InTrack struct {
 	ClockRate uint32
 
 	PayloadType uint8
+	Extensions  Extensions
 
 	pc       *webrtc.PeerConnection
 	track    *webrtc.TrackRemote
@@ -41,15 +42,27 @@ type InTrack struct {
 	takesREMB bool
 	feedback  *feedback // nil when wrapped: Pion's own then
 
-	captureID, contentID, dependencyID uint8 // header extension ids, 0: not negotiated
+	dependencyID uint8 // of the header extension, 0: not negotiated
 
 	parameterSets string // of H264: sprop-parameter-sets as the sender's SDP has them (RFC 6184 §8.1)
 
 	slab    []byte       // only ReadRTP
 	headers []rtp.Packet // only ReadRTP
 
+	reports atomic.Pointer[func(SenderReport)]
+
 	packets, bytes, bad, plis atomic.Uint64
-	screen                    atomic.Bool
+}
+
+// Extensions are the ids that header extensions which say something of the picture were negotiated under; 0: not negotiated.
+type Extensions struct{ AbsCaptureTime, ColorSpace, ContentType uint8 }
+
+// SenderReport is what an RTCP sender report says of its sender's clocks, and how far away that is.
+type SenderReport struct {
+	SSRC uint32
+	NTP  uint64 // seconds since 1900, 32.32 bits
+	RTP  uint32
+	RTT  time.Duration // by the latest of ICE's own checks; 0: none was answered yet
 }
 
 func newInTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver, own uint32) *InTrack {
@@ -63,9 +76,11 @@ func newInTrack(pc *webrtc.PeerConnection, track *webrtc.TrackRemote, receiver *
 	for _, e := range receiver.GetParameters().HeaderExtensions {
 		switch e.URI {
 		case captureTimeURI:
-			t.captureID = uint8(e.ID)
+			t.Extensions.AbsCaptureTime = uint8(e.ID)
 		case contentTypeURI:
-			t.contentID = uint8(e.ID)
+			t.Extensions.ContentType = uint8(e.ID)
+		case colorSpaceURI:
+			t.Extensions.ColorSpace = uint8(e.ID)
 		case dependencyURI:
 			t.dependencyID = uint8(e.ID)
 		}
@@ -104,7 +119,6 @@ func (t *InTrack) ReadRTP() (*rtp.Packet, error) {
 		p := &t.headers[0]
 		t.headers = t.headers[1:]
 		if p.Unmarshal(raw) == nil {
-			t.note(p)
 			return p, nil
 		}
 		t.bad.Add(1)
@@ -136,16 +150,6 @@ func isEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed)
 }
 
-// note keeps what packets say about the whole track.
-func (t *InTrack) note(p *rtp.Packet) {
-	if t.contentID == 0 {
-		return
-	}
-	if v := p.GetExtension(t.contentID); len(v) == 1 {
-		t.screen.Store(v[0]&1 == 1)
-	}
-}
-
 // Drain reads the track to its end and throws it away; for tracks that nobody wants yet.
 func (t *InTrack) Drain() {
 	b := make([]byte, receiveMTU)
@@ -160,21 +164,51 @@ func (t *InTrack) Drain() {
 func (t *InTrack) drainRTCP() {
 	b := make([]byte, receiveMTU)
 	for bad := 0; bad < maxBadInARow; {
+		var n int
 		var err error
 		if t.RID != "" {
-			_, _, err = t.receiver.ReadSimulcast(b, t.RID)
+			n, _, err = t.receiver.ReadSimulcast(b, t.RID)
 		} else {
-			_, _, err = t.receiver.Read(b)
+			n, _, err = t.receiver.Read(b)
 		}
 		switch {
 		case err == nil:
 			bad = 0
+			t.report(b[:n])
 		case isEnd(err):
 			return
 		default:
 			bad++
 		}
 	}
+}
+
+// OnReport hands on the track's sender reports from now on; f is called from the goroutine that reads RTCP and must not wait.
+func (t *InTrack) OnReport(f func(SenderReport)) { t.reports.Store(&f) }
+
+// report looks for the sender's reports in one RTCP datagram.
+func (t *InTrack) report(datagram []byte) {
+	f := t.reports.Load()
+	if f == nil {
+		return
+	}
+	packets, err := rtcp.Unmarshal(datagram)
+	if err != nil {
+		return
+	}
+	for _, p := range packets {
+		if r, ok := p.(*rtcp.SenderReport); ok && r.SSRC == t.SSRC {
+			(*f)(SenderReport{SSRC: r.SSRC, NTP: r.NTPTime, RTP: r.RTPTime, RTT: t.roundTrip()})
+		}
+	}
+}
+
+func (t *InTrack) roundTrip() time.Duration {
+	s, ok := t.pc.SCTP().Transport().ICETransport().GetSelectedCandidatePairStats()
+	if !ok {
+		return 0
+	}
+	return time.Duration(s.CurrentRoundTripTime * float64(time.Second))
 }
 
 // RequestKeyFrame sends one PLI, unless the sender did not agree to answer any (FFmpeg). Pacing is the caller's business.
@@ -194,26 +228,6 @@ func (t *InTrack) DependencyID() uint8 { return t.dependencyID }
 
 // ParameterSets are those of H264 that the sender's SDP tells, as it tells them; empty where it does not.
 func (t *InTrack) ParameterSets() string { return t.parameterSets }
-
-// ScreenContent says whether the sender marked its latest frames as screen content (video-content-type extension).
-func (t *InTrack) ScreenContent() bool { return t.screen.Load() }
-
-// CaptureTime gives the sender's capture time of a packet where it carries one (abs-capture-time extension; by the
-// sender's clock).
-func (t *InTrack) CaptureTime(p *rtp.Packet) (time.Time, bool) {
-	if t.captureID == 0 {
-		return time.Time{}, false
-	}
-	v := p.GetExtension(t.captureID)
-	if len(v) < 8 {
-		return time.Time{}, false
-	}
-	var e rtp.AbsCaptureTimeExtension
-	if err := e.Unmarshal(v); err != nil {
-		return time.Time{}, false
-	}
-	return e.CaptureTime(), true
-}
 
 // TrackStats counts one track since its start.
 type TrackStats struct {
