@@ -21,6 +21,7 @@ import (
 	"github.com/pion/webrtc/v4"
 
 	"sightline/frames/ivf"
+	"sightline/internal/faultnet"
 )
 
 // footage is encoded VP8, any bytes: whipclient's clips must be sound, these need not be.
@@ -79,6 +80,7 @@ type camera struct {
 	next   int      // of reel
 	after  *footage // played in a loop once reel was shown; nil: reel itself is the loop
 	silent bool
+	deaf   bool // to requests for key frames
 	wanted bool // a key frame
 	sent   map[uint32]sentFrame
 	plis   int
@@ -97,12 +99,14 @@ type cameraOptions struct {
 	seed      uint64
 	noRepairs bool          // lost packets stay lost: a sender that answers no NACK
 	patience  time.Duration // how long to try again while somebody else publishes there
+	ignorePLI bool
+	relay     *faultnet.Relay // the only way to the gateway; nil: the direct one
 }
 
 // publish connects a camera that shows footage in a loop; it leaves when the test ends.
 func (s *served) publish(session string, reel *footage, o cameraOptions) *camera {
 	s.t.Helper()
-	c := &camera{t: s.t, fps: o.fps, reel: reel, stopping: make(chan struct{}), sent: map[uint32]sentFrame{}}
+	c := &camera{t: s.t, fps: o.fps, reel: reel, deaf: o.ignorePLI, stopping: make(chan struct{}), sent: map[uint32]sentFrame{}}
 	if c.fps == 0 {
 		c.fps = 30
 	}
@@ -133,7 +137,7 @@ func (s *served) publish(session string, reel *footage, o cameraOptions) *camera
 		}
 	})
 	c.running.Go(func() { c.readFeedback(sender) })
-	c.signal(s, session, o.patience)
+	c.signal(s, session, o)
 	select {
 	case <-connected:
 	case <-failed:
@@ -180,7 +184,7 @@ func (c *camera) connect(mux ice.UDPMux, quiet logging.LoggerFactory, noRepairs 
 }
 
 // signal is the WHIP exchange, with every candidate in the offer.
-func (c *camera) signal(s *served, session string, patience time.Duration) {
+func (c *camera) signal(s *served, session string, o cameraOptions) {
 	c.t.Helper()
 	offer, err := c.pc.CreateOffer(nil)
 	if err != nil {
@@ -191,11 +195,13 @@ func (c *camera) signal(s *served, session string, patience time.Duration) {
 		c.t.Fatal(err)
 	}
 	<-gathered
-	post := func() (int, http.Header, []byte) {
-		return s.call("POST", "/whip/"+session, "application/sdp", c.pc.LocalDescription().SDP)
+	sdp := c.pc.LocalDescription().SDP
+	if o.relay != nil {
+		sdp = o.relay.Offer(sdp)
 	}
+	post := func() (int, http.Header, []byte) { return s.call("POST", "/whip/"+session, "application/sdp", sdp) }
 	status, header, body := post()
-	for begun := time.Now(); status == http.StatusConflict && time.Since(begun) < patience; status, header, body = post() {
+	for begun := time.Now(); status == http.StatusConflict && time.Since(begun) < o.patience; status, header, body = post() {
 		if problem := decodeAs[struct{ Code string }](c.t, body); problem.Code != "already_publishing" {
 			c.t.Fatalf("publishing to %s: %d %s", session, status, body)
 		}
@@ -205,6 +211,9 @@ func (c *camera) signal(s *served, session string, patience time.Duration) {
 		c.t.Fatalf("publishing to %s: %d %s", session, status, body)
 	}
 	c.location = header.Get("Location")
+	if o.relay != nil {
+		body = []byte(o.relay.Answer(string(body)))
+	}
 	if err := c.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: string(body)}); err != nil {
 		c.t.Fatalf("the answer for %s: %v", session, err)
 	}
@@ -221,7 +230,7 @@ func (c *camera) readFeedback(sender *webrtc.RTPSender) {
 			case *rtcp.PictureLossIndication, *rtcp.FullIntraRequest:
 				c.mu.Lock()
 				c.plis++
-				c.wanted = true
+				c.wanted = !c.deaf
 				c.mu.Unlock()
 			}
 		}

@@ -378,7 +378,7 @@ func TestFaultDataChannelFlood(t *testing.T) {
 func TestFaultAddressChange(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, func(c *Config) { c.disconnectedAfter, c.failedAfter = 2*time.Second, 2*time.Second })
-	relay, err := faultnet.New(e.socks.udpPort, 1)
+	relay, err := faultnet.New(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,16 +31,16 @@ type Counts struct {
 // Relay forwards between clients that send to Addr and one gateway. Each client has a socket of its own on the far side.
 type Relay struct {
 	near    *net.UDPConn
-	gateway netip.AddrPort
 	running sync.WaitGroup
 	ctx     context.Context
 	stop    context.CancelFunc
 
-	mu     sync.Mutex
-	random *rand.Rand
-	faults Faults
-	counts Counts
-	flows  map[netip.AddrPort]*flow
+	mu      sync.Mutex
+	random  *rand.Rand
+	gateway netip.AddrPort
+	faults  Faults
+	counts  Counts
+	flows   map[netip.AddrPort]*flow
 }
 
 // flow is one client's way.
@@ -50,15 +50,14 @@ type flow struct {
 	free   time.Time // when the rate lets the next packet begin
 }
 
-// New opens a relay on a free loopback port to the gateway's media port.
-func New(gatewayPort int, seed uint64) (*Relay, error) {
+// New opens a relay on a free loopback port. Answer tells it where the gateway is.
+func New(seed uint64) (*Relay, error) {
 	near, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, err
 	}
 	r := &Relay{
-		near: near, gateway: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(gatewayPort)),
-		random: rand.New(rand.NewPCG(seed, seed)), flows: map[netip.AddrPort]*flow{},
+		near: near, random: rand.New(rand.NewPCG(seed, seed)), flows: map[netip.AddrPort]*flow{},
 	}
 	_ = near.SetReadBuffer(4 << 20)
 	r.ctx, r.stop = context.WithCancel(context.Background())
@@ -108,12 +107,14 @@ func (r *Relay) Close() {
 	r.running.Wait()
 }
 
-// Answer makes a client's view of the gateway's answer (SDP or fragment): the relay's port is the only UDP candidate.
+// Answer makes a client's view of the gateway's answer (SDP or fragment): the relay's port is the only candidate. The gateway's
+// own on 127.0.0.1 is where packets go from now on.
 func (r *Relay) Answer(sdp string) string {
 	candidate := "a=candidate:1 1 udp 2130706431 127.0.0.1 " + strconv.Itoa(r.Port()) + " typ host\r\n"
 	var lines []string
 	for line := range strings.Lines(sdp) {
 		if strings.HasPrefix(line, "a=candidate:") {
+			r.learn(strings.Fields(line))
 			if !slices.Contains(lines, candidate) {
 				lines = append(lines, candidate)
 			}
@@ -122,6 +123,20 @@ func (r *Relay) Answer(sdp string) string {
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "")
+}
+
+// learn takes the gateway's address from a candidate line (RFC 8839 §5.1).
+func (r *Relay) learn(f []string) {
+	if len(f) < 6 || f[2] != "udp" {
+		return
+	}
+	at, err := netip.ParseAddrPort(f[4] + ":" + f[5])
+	if err != nil || !at.Addr().IsLoopback() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gateway = at
 }
 
 // Offer takes a client's own candidates out, so that the gateway knows it by the relay's address alone.
@@ -153,7 +168,8 @@ func (r *Relay) fromClients() {
 			r.flows[from] = f
 		}
 		far := f.far
-		r.forward(b[:n], f, r.faults.LossUp, &r.counts.Up, func(data []byte) { _, _ = far.WriteToUDPAddrPort(data, r.gateway) })
+		to := r.gateway
+		r.forward(b[:n], f, r.faults.LossUp, &r.counts.Up, func(data []byte) { _, _ = far.WriteToUDPAddrPort(data, to) })
 		r.mu.Unlock()
 	}
 }
