@@ -126,7 +126,7 @@ func (d *vp9Depacketizer) finish(frame []byte) ([]byte, head, error) {
 			if i+1 < d.layers {
 				end = d.starts[i+1]
 			}
-			if !vp9hdr.Single(frame[at:end]) {
+			if fs, err := vp9hdr.Frames(frame[at:end]); err != nil || len(fs) != 1 || len(fs[0]) != end-at {
 				return frame, head{}, errVP9Layers
 			}
 			index = binary.LittleEndian.AppendUint32(index, uint32(end-at))

@@ -128,13 +128,25 @@ func Check(data []byte) (first Header, err error) {
 	return first, nil
 }
 
-// Single reports whether data is one frame and no superframe.
-func Single(data []byte) bool {
+// Frames cuts a superframe into its frames; what is none is one frame. Those left out are not among them.
+func Frames(data []byte) (frames [][]byte, err error) {
 	if len(data) == 0 {
-		return false
+		return nil, ErrShort
 	}
-	_, n, err := index(data)
-	return n == 0 && err == nil
+	sizes, n, err := index(data)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return [][]byte{data}, nil
+	}
+	for _, size := range sizes[:n] {
+		if size > 0 {
+			frames = append(frames, data[:size:size])
+		}
+		data = data[size:]
+	}
+	return frames, nil
 }
 
 // index gives the sizes of the frames in data; n is 0 when there is no index.
