@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// gateway asks the gateway over HTTP.
-type gateway struct {
+// remote asks the gateway over HTTP.
+type remote struct {
 	url   string
 	token func(session string) (string, error) // "*": for all
 	http  *http.Client
@@ -22,7 +22,7 @@ type gateway struct {
 // maxBody bounds an answer, in bytes.
 const maxBody = 64 << 20
 
-func (g *gateway) do(ctx context.Context, method, path, session string) ([]byte, error) {
+func (g *remote) do(ctx context.Context, method, path, session string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path, nil)
@@ -63,7 +63,7 @@ func (e *httpError) Error() string {
 // figures are what /metrics tells at one moment: by name, summed over labels, and by name with labels.
 type figures map[string]float64
 
-func (g *gateway) metrics(ctx context.Context) (figures, error) {
+func (g *remote) metrics(ctx context.Context) (figures, error) {
 	body, err := g.do(ctx, http.MethodGet, "/metrics", "*")
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ type conversation struct {
 	Context json.RawMessage `json:"context"`
 }
 
-func (g *gateway) conversation(ctx context.Context, session string) (c conversation, err error) {
+func (g *remote) conversation(ctx context.Context, session string) (c conversation, err error) {
 	body, err := g.do(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/context?format=items", session)
 	if err != nil {
 		return c, err
@@ -108,7 +108,7 @@ func (g *gateway) conversation(ctx context.Context, session string) (c conversat
 	return c, json.Unmarshal(body, &c)
 }
 
-func (g *gateway) delete(ctx context.Context, session string) error {
+func (g *remote) delete(ctx context.Context, session string) error {
 	_, err := g.do(ctx, http.MethodDelete, "/v1/sessions/"+url.PathEscape(session), session)
 	return err
 }

@@ -20,7 +20,7 @@ type load struct {
 	out     io.Writer
 	clips   []*whipclient.Clip // one, or the layers of simulcast
 	sound   whipclient.Sound
-	gateway *gateway
+	gateway *remote
 	m       *measure
 	leaving chan struct{} // bounds how many sessions are checked and deleted at once
 
@@ -42,7 +42,7 @@ func newLoad(o options, clips []*whipclient.Clip, sound whipclient.Sound, out io
 	if err != nil {
 		return nil, err
 	}
-	l.gateway = &gateway{url: o.url, token: tokens, http: &http.Client{Transport: transport}}
+	l.gateway = &remote{url: o.url, token: tokens, http: &http.Client{Transport: transport}}
 	return l, nil
 }
 

@@ -12,7 +12,7 @@ import (
 // The size of a plot in its own units, and the room around it for the axes' words.
 const (
 	plotWidth, plotHeight       = 640.0, 240.0
-	plotLeft, plotRight         = 56.0, 12.0
+	plotLeft, plotRight         = 56.0, 26.0
 	plotTop, plotBottom         = 12.0, 34.0
 	plotInnerW, plotInnerH      = plotWidth - plotLeft - plotRight, plotHeight - plotTop - plotBottom
 	maxPoints                   = 400 // of a line: more cannot be seen
@@ -75,12 +75,12 @@ func roundStep(v float64) float64 {
 
 func short(v float64) string {
 	switch {
-	case v != 0 && math.Abs(v) < 1:
-		return strconv.FormatFloat(v, 'g', 2, 64)
 	case v >= 10000:
 		return strconv.FormatFloat(v/1000, 'f', -1, 64) + "k"
+	case v >= 100:
+		return strconv.FormatFloat(math.Round(v), 'f', -1, 64)
 	}
-	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
+	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
 // bars is a histogram: each bin has the same width, so that durations stand on a logarithmic axis.

@@ -60,10 +60,14 @@ func (p *Publisher) connection() (*peer, error) {
 
 func (p *Publisher) api() (*webrtc.API, error) {
 	media, registry := &webrtc.MediaEngine{}, &interceptor.Registry{}
-	for _, codec := range []webrtc.RTPCodecParameters{
-		videoCodec(p.layers()[0].MimeType),
-		{RTPCodecCapability: webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeRTX, ClockRate: clockRate, SDPFmtpLine: "apt=96"}, PayloadType: payloadRTX},
-	} {
+	codecs := []webrtc.RTPCodecParameters{videoCodec(p.layers()[0].MimeType)}
+	if len(p.cfg.Layers) == 0 {
+		// Pion labels repetitions of a layer with its RID and not as repaired (RFC 8852 §3.3), so that they look like the
+		// layer itself on another SSRC: layers are repeated on their own.
+		codecs = append(codecs, webrtc.RTPCodecParameters{
+			RTPCodecCapability: webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeRTX, ClockRate: clockRate, SDPFmtpLine: "apt=96"}, PayloadType: payloadRTX})
+	}
+	for _, codec := range codecs {
 		if err := media.RegisterCodec(codec, webrtc.RTPCodecTypeVideo); err != nil {
 			return nil, err
 		}
