@@ -58,7 +58,7 @@ const (
 
 // answers judges how a sender answers requests for key frames. It is trusted until it has shown that it ignores them. Pure; time is passed in.
 type answers struct {
-	asked time.Time     // the first request since the last key frame; zero: none is open
+	asked time.Time     // the first request since the last key frame, or since one was ignored; zero: none is open
 	late  bool          // the open one was counted as ignored
 	took  time.Duration // to answer, smoothed; 0: none was answered yet
 	debt  int           // 2 for each one ignored, -1 for each one answered
@@ -73,7 +73,7 @@ type answers struct {
 
 // ask says that a key frame is asked for.
 func (a *answers) ask(at time.Time) {
-	if a.asked.IsZero() {
+	if a.asked.IsZero() || a.late {
 		a.asked, a.late = at, false
 	}
 	if a.distrust {
@@ -132,5 +132,5 @@ func (a *answers) tick(at time.Time) {
 
 // probe reports whether a distrusted sender is to be asked, only to see whether it answers.
 func (a *answers) probe(at time.Time) bool {
-	return a.distrust && a.asked.IsZero() && !at.Before(a.probeAt)
+	return a.distrust && (a.asked.IsZero() || a.late) && !at.Before(a.probeAt)
 }

@@ -27,7 +27,7 @@ func ParsePolicy(s string) (Policy, error) {
 }
 
 const (
-	maxKeyFPS   = 3.0             // senders honour one request in 300 ms
+	maxKeyFPS   = 3.001           // senders honour one request in 300 ms
 	maxKeyShare = 0.5             // of the sender's bits; above, the rest of the video suffers (screen at 0.7 Mb/s: 0.6)
 	fewFrames   = 2.0             // arriving, for each one that would be decoded: not worth asking for
 	dwell       = 3 * time.Second // how long what is cheaper must have been better before it is changed to
@@ -88,7 +88,7 @@ func decide(s situation) choice {
 	case unanswered != "":
 		return s.without(unanswered, false)
 	case s.fps > maxKeyFPS:
-		return s.without(fmt.Sprintf("more than %v images a second are wanted", maxKeyFPS), false)
+		return s.without(fmt.Sprintf("more than %.0f images a second are wanted", maxKeyFPS), false)
 	}
 	if why := s.whyNot(after); why != "" {
 		return s.without(why, true)

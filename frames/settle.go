@@ -1,19 +1,20 @@
 package frames
 
 const (
-	watchFrames = 5        // looked at after a key frame, to see how coarse it was
-	watchEvery  = 16       // key frames; each time costs as much as decoding watchFrames
-	sampleBytes = 48 << 10 // of luma kept of each of these pictures
-	segment     = 16       // pixels of a row that are still or not
-	stillError  = 1.0      // mean squared difference up to which they are
-	stillShare  = 0.15     // of the picture that must be still for it to say anything
+	watchFrames   = 4        // looked at after a key frame, to see how coarse it was
+	watchEvery    = 16       // key frames from one look to the next: it costs as much as decoding watchFrames
+	watchSoon     = 4        // the same when the frame after a key frame is large: the encoder makes up for something
+	largeAfter    = 0.8      // of the key frame's bytes
+	sampleBytes   = 48 << 10 // of luma kept of each picture that is looked at
+	segment       = 16       // pixels of a row that are still or not
+	stillError    = 1.0      // mean squared difference up to which they are
+	stillShare    = 0.15     // of the picture must be still for it to say anything
+	settledError  = 1.63     // mean squared difference from which on a picture is as good as those after it: 46 dB
+	hopelessError = 6.5      // that of the last picture but two when no end is in sight: 40 dB
 )
 
-// settledError is the mean squared difference, in luma levels, from which on a picture is as good as those after it: 46 dB.
-const settledError = 1.63
-
-// settling looks at the pictures of a key frame and of the frames after it. What does not move between the last two should not have
-// changed before either: where it did, the encoder was still making up for a coarse key frame. Pure.
+// settling looks at the pictures of a key frame and of the frames after it. What does not change in the last three should not have changed
+// before either: where it did, the encoder was making up for a coarse key frame. Pure.
 type settling struct {
 	width, height int
 	shots         [][]byte // rows of luma: of the key frame, and of each one after it
@@ -44,15 +45,16 @@ func (s *settling) add(p *Picture) (done bool) {
 // stop forgets the pictures.
 func (s *settling) stop() { *s = settling{} }
 
-// result is how many frames after the key frame its picture was as good as the last one, at best 0; ok is false when too little stood
+// result is how many frames after the key frame its picture was as good as those that followed, at best 0; ok is false when too little stood
 // still to tell.
 func (s *settling) result() (after int, ok bool) {
-	last := s.shots[len(s.shots)-1]
-	errors := make([]float64, len(s.shots)-1)
+	n := len(s.shots)
+	last, before, third := s.shots[n-1], s.shots[n-2], s.shots[n-3]
+	errors := make([]float64, n-3)
 	still, all := 0, 0
 	for at := 0; at+segment <= len(last); at += segment {
 		all++
-		if difference(s.shots[len(s.shots)-2][at:], last[at:]) > stillError {
+		if difference(before[at:], last[at:]) > stillError || difference(third[at:], last[at:]) > stillError {
 			continue
 		}
 		still++
@@ -63,12 +65,15 @@ func (s *settling) result() (after int, ok bool) {
 	if float64(still) < stillShare*float64(all) || still == 0 {
 		return 0, false
 	}
-	for i := range errors[:len(errors)-1] {
+	for i := range errors {
 		if errors[i]/float64(still) <= settledError {
 			return i, true
 		}
 	}
-	return neverSettle, true
+	if errors[len(errors)-1]/float64(still) > hopelessError {
+		return neverSettle, true
+	}
+	return len(errors), true
 }
 
 // difference is the mean squared difference of two segments.

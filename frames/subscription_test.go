@@ -148,7 +148,7 @@ func TestRequests(t *testing.T) {
 	c := loadClip(t, face480)
 	rigged := func(t *testing.T, f func(t *testing.T, r *rig, p *publisher)) {
 		synctest.Test(t, func(t *testing.T) {
-			r, p := newRig(t, nil), newPublisher(c)
+			r, p := newRig(t, func(c *TrackConfig) { c.Policy = PolicyFull }), newPublisher(c)
 			defer r.stop()
 			r.onPLI = func() { p.pli.Store(true) }
 			f(t, r, p)
@@ -181,7 +181,7 @@ func TestRequests(t *testing.T) {
 				t.Fatalf("%v, %v after %v, asked %d times", img, err, took, r.asked())
 			}
 			r.play(p, 30)
-			if s := r.track.Stats(); s.InEffect != PolicyKeyframe || s.Encoded != 1 {
+			if s := r.track.Stats(); s.InEffect != PolicyFull || s.Encoded != 1 {
 				t.Errorf("after a second: %+v", s)
 			}
 			r.play(p, 45)

@@ -70,7 +70,8 @@ type Track struct {
 	answers  answers
 	base     layerMeter
 	keyBits  float64   // of a key frame, smoothed
-	settle   int       // see situation
+	keySize  int       // bytes of the newest, while the frame after it has not come
+	settle   int       // see situation; until key frames were looked at, they are taken to be coarse
 	good     int       // times in a row that settling found less
 	watchIn  int       // key frames until settling looks again
 	workedAt time.Time // a key frame's picture is being made since; zero: none is
@@ -113,7 +114,7 @@ func NewTrack(cfg TrackConfig) (*Track, error) {
 	}
 	t := &Track{
 		cfg: cfg, log: cfg.Log.With("source", cfg.Source),
-		setting: cfg.Policy, settle: startSettle(cfg.Source),
+		setting: cfg.Policy, settle: 1,
 		newDecoder: func() (decoder, error) { return newDecoder(cfg.Codec) },
 		work:       make(chan struct{}, 1), control: make(chan struct{}, 1), ended: make(chan struct{}),
 	}

@@ -22,14 +22,6 @@ func (t *Track) SetPolicy(p Policy) error {
 	return nil
 }
 
-// startSettle is what is taken to be so until the first key frame was looked at: those of a shared screen are coarse.
-func startSettle(source string) int {
-	if source == "screen" {
-		return 1
-	}
-	return 0
-}
-
 // choose decides what is decoded from now on; t.mu is held.
 func (t *Track) choose(now time.Time) {
 	fps, bps := t.asm.meter.rates(now)
@@ -45,6 +37,7 @@ func (t *Track) admit(f *frame) bool {
 	t.base.observe(f)
 	v := t.chosen.now
 	if !f.key {
+		t.behindKey(f)
 		return t.gate.admit(f, v, false, 0)
 	}
 	t.keyArrived(f)
@@ -53,6 +46,7 @@ func (t *Track) admit(f *frame) bool {
 		if t.watchIn--; t.watchIn < 0 {
 			t.watchIn, watch = watchEvery-1, watchFrames
 		}
+		t.keySize = len(f.data)
 		t.workedAt, t.holding = f.receivedAt, false
 	}
 	return t.gate.admit(f, v, wanted, watch)
@@ -72,13 +66,20 @@ func (t *Track) keyArrived(f *frame) {
 	t.keyBits += (bits - t.keyBits) / 4
 }
 
+// behindKey looks at the size of the frame after a key frame: that costs nothing. t.mu is held.
+func (t *Track) behindKey(f *frame) {
+	if t.keySize > 0 && t.settle == 0 && float64(len(f.data)) > largeAfter*float64(t.keySize) && t.watchIn < watchEvery-watchSoon {
+		t.watchIn = 0
+	}
+	t.keySize = 0
+}
+
 // settled takes what settling found: more at once, less when it was so twice. t.mu is held.
 func (t *Track) settled(after int, ok bool) {
-	rank := func(n int) uint { return uint(n) } // neverSettle is the most
 	switch {
 	case !ok:
 		return
-	case rank(after) >= rank(t.settle):
+	case after == neverSettle || t.settle != neverSettle && after >= t.settle:
 		t.settle, t.good = after, 0
 	default:
 		if t.good++; t.good >= 2 {
