@@ -16,9 +16,9 @@ const (
 	cameraBPS    = 1_200_000 // for images of modelPixels
 	screenBPS    = 2_000_000 // the same of text and lines
 	modelPixels  = 1280 * 720
-	sizeExponent = 0.75    // bits grow slower than pixels
+	sizeExponent = 0.6     // bits grow slower than pixels; a small picture may come of a large one that is still sent
 	fastFPS      = 10      // from here on an agent follows motion, and every frame counts
-	readyShare   = 0.5     // of the above, while somebody is there who may ask for an image at any moment
+	readyShare   = 0.75    // of the above, while somebody is there who may ask for an image at any moment; with less, browsers send a smaller picture
 	cameraFloor  = 150_000 // nobody is there
 	screenFloor  = 250_000 // the same
 	audioBPS     = 64_000  // REMB counts all media of a connection
@@ -88,16 +88,12 @@ func (d demand) ask(ceiling int) videoAsk {
 // policyKeyframe is frames' policy of decoding key frames alone.
 const policyKeyframe frames.Policy = "keyframe"
 
-// pixels of the source that the largest image can show.
+// pixels of the largest image wanted. What the sender sends now says nothing of it where it is less: it may be so small for want of bits.
 func (d demand) pixels() float64 {
-	w, h := d.sourceW, d.sourceH
-	if w == 0 || h == 0 {
-		w, h = 1280, 720
-	}
 	if d.width > 0 && d.height > 0 {
-		w, h = min(w, d.width), min(h, d.height)
+		return float64(d.width) * float64(d.height)
 	}
-	return float64(w) * float64(h)
+	return max(float64(d.sourceW)*float64(d.sourceH), modelPixels)
 }
 
 // easing keeps what is asked for from going up and down: up at once, down when less has been wanted for lowerAfter.

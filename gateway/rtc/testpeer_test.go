@@ -83,6 +83,7 @@ type publisher struct {
 	heard   chan *rtp.Packet        // with hears: what the gateway sends
 	reports chan *rtcp.SenderReport // of that
 	pliSSRC atomic.Uint32
+	remb    atomic.Pointer[rtcp.ReceiverEstimatedMaximumBitrate] // the latest
 }
 
 type publisherOptions struct {
@@ -244,6 +245,9 @@ func (p *publisher) readRTCP(s *webrtc.RTPSender) {
 			if pli, ok := packet.(*rtcp.PictureLossIndication); ok {
 				p.pliSSRC.Store(pli.SenderSSRC)
 				p.plis.Add(1)
+			}
+			if remb, ok := packet.(*rtcp.ReceiverEstimatedMaximumBitrate); ok {
+				p.remb.Store(remb)
 			}
 		}
 	}
