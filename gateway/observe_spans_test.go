@@ -86,7 +86,14 @@ func checkSpans(t *testing.T, c *spanReceiver) {
 }
 
 func checkTurn(t *testing.T, s spanTree) {
-	turn := s.only(nil, "turn")
+	turns := s.below(nil, "turn")
+	if len(turns) != 2 {
+		t.Fatalf("%d turns, want a spoken one and a typed one", len(turns))
+	}
+	turn, typed := turns[0], turns[1]
+	if attr(typed, "sightline.trigger") != "other" || attr(typed, "sightline.leg") != "second" || len(s.below(typed, "speech")) != 0 || len(s.below(typed, "tts")) != 1 {
+		t.Errorf("the typed turn: %v", typed)
+	}
 	if hex.EncodeToString(turn.TraceId) != parentTrace || hex.EncodeToString(turn.ParentSpanId) != parentSpan {
 		t.Errorf("the turn is not below the agent's span: %x %x", turn.TraceId, turn.ParentSpanId)
 	}

@@ -164,6 +164,7 @@ func observe(t *testing.T) observed {
 		a.do("POST", "/v1/sessions/demo/pipeline", `{"op_id":"to-`+target+`","target":"`+target+`"}`)
 	}
 	a.say("demo", "typed")
+	agent.find("played", func(m map[string]any) bool { return m["interrupted"] == false })
 	agent.send(`{"type":"context.append","op_id":"x"}`) // refused
 	agent.find("error", nil)
 	a.do("GET", "/v1/sessions/nobody/image", "")
