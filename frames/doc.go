@@ -14,8 +14,15 @@
 // finish put a frame together; order, gaps, bounds and the chain are the assembler's alone. VP8 and VP9 say where a frame starts; of H264 and
 // AV1 one starts where the last one ended, or behind a gap with a packet that begins a key frame. A key frame is an IDR with its parameter
 // sets (H264; those that came earlier are put before it), a frame header of that type with its sequence header (AV1), a header of that type
-// (VP8, VP9). Of spatial layers the lowest is decoded. Headers are read in Go before any decoder sees a frame: other formats than 4:2:0 with 8
-// bits and pictures over the bounds are refused.
+// (VP8, VP9). Headers are read in Go before any decoder sees a frame: other formats than 4:2:0 with 8 bits and pictures over the bounds are
+// refused.
+//
+// # Layers
+//
+// Of what is sent several times in different sizes, one is decoded: the smallest whose longer side is at least that of the largest image
+// wanted, else the largest. The layers of a simulcast are streams; each is a Layer with an assembler of its own, of which at most two are
+// awake: the one in use and, until its key frame is there, the next. Layers in space (SVC) are in one stream; the assembler leaves out what is
+// above the wanted one and makes the rest one frame. layers_choose.go and layers_spatial.go decide, both pure.
 //
 // # Goroutines
 //
@@ -36,7 +43,8 @@
 //     the media path nor anybody else. Every image says when it was captured and when its frame had arrived. Subscribers with the same
 //     options share one encoding, and one *Image.
 //   - G10: no image comes from a broken chain. After a lost packet, a frame thrown away, a decoder's error or its corrupted flag nothing is
-//     decoded before the next whole key frame, which is asked for.
+//     decoded before the next whole key frame, which is asked for. That goes for each layer alone: another one begins with a whole key frame
+//     of its own, and what is certainly lost above the layer in use, or is certainly padding, breaks nothing.
 //   - G12: what arrives is bounded before it costs anything: packets waiting (1024, 4 MiB), a frame (2048 packets, 4 MiB), the queue (8 frames,
 //     8 MiB), a picture (4096 a side, 4096×2176 pixels, checked before any decoder sees the frame), requests waiting (64), images kept (4).
 //   - G13: Run returns with no goroutine and no C memory left. A track nobody watches holds no C memory, assembles and decodes nothing.

@@ -40,25 +40,44 @@ type sessionDetail struct {
 }
 
 type sourceDetail struct {
-	Name           string       `json:"name"`
-	State          string       `json:"state"`
-	Codec          string       `json:"codec"`
-	Width          int          `json:"width"`
-	Height         int          `json:"height"`
-	FPS            float64      `json:"fps"`
-	BitrateBPS     int64        `json:"bitrate_bps"`
-	BitrateCapBPS  int          `json:"bitrate_cap_bps"`
-	Policy         string       `json:"policy"`
-	Decoded        uint64       `json:"decoded"`
-	Delivered      uint64       `json:"delivered"`
-	Superseded     uint64       `json:"superseded"`
-	Dropped        uint64       `json:"dropped"`
-	Lost           uint64       `json:"lost"`
-	Packets        uint64       `json:"packets"`
-	KeyFrames      uint64       `json:"key_frames"`
-	PLIs           uint64       `json:"plis"`
-	LastCapturedAt chatctx.Time `json:"last_captured_at,omitzero"`
-	AgeMS          *int64       `json:"age_ms"` // of the newest image; null while there is none
+	Name           string        `json:"name"`
+	State          string        `json:"state"`
+	Codec          string        `json:"codec"`
+	Width          int           `json:"width"`
+	Height         int           `json:"height"`
+	FPS            float64       `json:"fps"`
+	BitrateBPS     int64         `json:"bitrate_bps"`
+	BitrateCapBPS  int           `json:"bitrate_cap_bps"`
+	Policy         string        `json:"policy"`
+	Decoded        uint64        `json:"decoded"`
+	Delivered      uint64        `json:"delivered"`
+	Superseded     uint64        `json:"superseded"`
+	Dropped        uint64        `json:"dropped"`
+	Lost           uint64        `json:"lost"`
+	Packets        uint64        `json:"packets"`
+	KeyFrames      uint64        `json:"key_frames"`
+	PLIs           uint64        `json:"plis"`
+	Layers         []layerDetail `json:"layers"`
+	LayerSwitches  uint64        `json:"layer_switches"`
+	SpatialLayer   int           `json:"spatial_layer"`
+	SpatialLayers  int           `json:"spatial_layers"`
+	TemporalLayer  int           `json:"temporal_layer"`
+	TemporalLayers int           `json:"temporal_layers"`
+	LastCapturedAt chatctx.Time  `json:"last_captured_at,omitzero"`
+	AgeMS          *int64        `json:"age_ms"` // of the newest image; null while there is none
+}
+
+// layerDetail is one layer of a source's simulcast, or its only stream.
+type layerDetail struct {
+	RID        string  `json:"rid"`
+	Used       bool    `json:"used"`
+	Sent       bool    `json:"sent"`
+	Width      int     `json:"width"`
+	Height     int     `json:"height"`
+	FPS        float64 `json:"fps"`
+	BitrateBPS int64   `json:"bitrate_bps"`
+	Packets    uint64  `json:"packets"`
+	Lost       uint64  `json:"lost"`
 }
 
 type agentDetail struct {
@@ -127,7 +146,7 @@ func (s *Session) legs() (epoch uint64, active *string, legs []switcher.LegInfo)
 
 func (src *source) detail(now time.Time) sourceDetail {
 	msg := src.message()
-	d := sourceDetail{Name: msg.Name, State: msg.State, Codec: msg.Codec, Width: msg.Width, Height: msg.Height}
+	d := sourceDetail{Name: msg.Name, State: msg.State, Codec: msg.Codec, Width: msg.Width, Height: msg.Height, Layers: []layerDetail{}}
 	track, _ := src.current()
 	if track == nil {
 		return d
@@ -139,6 +158,11 @@ func (src *source) detail(now time.Time) sourceDetail {
 	d.Decoded, d.Delivered, d.Superseded = st.Decoded, st.Delivered, st.Superseded
 	d.Dropped, d.Lost, d.Packets = st.FrameDrops.Total(), st.Lost, st.Packets
 	d.KeyFrames, d.PLIs = st.KeyFrames, st.PLIs
+	for _, l := range st.Layers {
+		d.Layers = append(d.Layers, layerDetail{l.RID, l.Used, l.Sent, l.Width, l.Height, l.FPS, int64(l.BitrateBPS), l.Packets, l.Lost})
+	}
+	d.LayerSwitches = st.LayerSwitches
+	d.SpatialLayer, d.SpatialLayers, d.TemporalLayer, d.TemporalLayers = st.SpatialLayer, st.SpatialLayers, st.TemporalLayer, st.TemporalLayers
 	if !st.LastCapturedAt.IsZero() {
 		age := max(now.Sub(st.LastCapturedAt), 0).Milliseconds()
 		d.LastCapturedAt, d.AgeMS = chatctx.At(st.LastCapturedAt), &age

@@ -229,7 +229,7 @@ func TestSchemasDeclareEveryField(t *testing.T) {
 		"item/$defs/function_call_output": typedItem[chatctx.FunctionCallOutput]{}, "item/$defs/handoff": typedItem[chatctx.AgentHandoff]{},
 		"item/$defs/config_update": typedItem[chatctx.ConfigUpdate]{}, "item/$defs/summary": typedItem[chatctx.Summary]{},
 		"item/$defs/pipeline_switch": typedItem[chatctx.PipelineSwitch]{}, "item/$defs/image": typedItem[chatctx.ImageContent]{},
-		"session": sessionDetail{}, "session/properties/sources/items": sourceDetail{}, "session/properties/agents/items": agentDetail{},
+		"session": sessionDetail{}, "session/properties/sources/items": sourceDetail{}, "session/properties/sources/items/properties/layers/items": layerDetail{}, "session/properties/agents/items": agentDetail{},
 		"session/properties/legs/items": switcher.LegInfo{}, "session/properties/publisher": rtc.PeerStats{},
 		"context/$defs/transport/properties/context/items": chatctx.ContextMessage{},
 	} {
