@@ -329,6 +329,73 @@ func TestKeySetIsKeptRefreshedAndBounded(t *testing.T) {
 	}
 }
 
+// TestAKeyThatIsReplacedWithoutANameIsFetched: tokens without a kid, and keys that keep theirs.
+func TestAKeyThatIsReplacedWithoutANameIsFetched(t *testing.T) {
+	for _, kid := range []string{"", "same"} {
+		first, second := allKeys(t)["EdDSA"].private, allKeys(t)["EdDSA"].private
+		served, fetches := set(t, map[string]string{kid: okp(t, first)}), 0
+		v, err := New(Config{KeySet: func(context.Context) ([]byte, error) { fetches++; return served, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		verify := func(private []byte, at time.Time) error {
+			c, key := claims(), mustKey(t, ParseSigningKey, private)
+			c.Expires, key.id = at.Add(time.Hour), kid
+			token, err := Sign(key, c, DefaultAudience, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = v.Verify(t.Context(), token, at)
+			return err
+		}
+		if err := verify(first, now); err != nil || fetches != 1 {
+			t.Fatalf("kid %q: %v after %d fetches", kid, err, fetches)
+		}
+		served = set(t, map[string]string{kid: okp(t, second)})
+		for range 100 {
+			if verify(second, now.Add(29*time.Second)) == nil || fetches != 1 {
+				t.Fatalf("kid %q: %d fetches, as fast as somebody asks", kid, fetches)
+			}
+		}
+		if err := verify(second, now.Add(31*time.Second)); err != nil || fetches != 2 {
+			t.Errorf("kid %q: the new key: %v after %d fetches", kid, err, fetches)
+		}
+		if verify(first, now.Add(32*time.Second)) == nil || fetches != 2 {
+			t.Errorf("kid %q: the old key is still taken, after %d fetches", kid, fetches)
+		}
+	}
+}
+
+func TestAnotherKeyTakesThePlaceOfAKey(t *testing.T) {
+	pair := func() (sign, verify Key) {
+		k := allKeys(t)["EdDSA"]
+		return mustKey(t, ParseSigningKey, k.private), mustKey(t, ParseKey, k.public)
+	}
+	oldSign, oldKey := pair()
+	newSign, newKey := pair()
+	v, err := New(Config{Key: oldKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(sign Key, good bool) {
+		t.Helper()
+		token, err := Sign(sign, claims(), DefaultAudience, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Verify(t.Context(), token, now); (err == nil) != good {
+			t.Errorf("%v, want good=%v", err, good)
+		}
+	}
+	check(oldSign, true)
+	check(newSign, false)
+	if err := v.SetKey(newKey); err != nil || v.SetKey(Key{}) == nil {
+		t.Errorf("%v", err)
+	}
+	check(oldSign, false)
+	check(newSign, true)
+}
+
 func TestKeySetParsing(t *testing.T) {
 	e, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -85,6 +85,11 @@ func (s *keySet) due(found bool, now time.Time) bool {
 	return (!found || now.Sub(s.fetched) > refreshEvery) && now.Sub(s.tried) >= refreshPause
 }
 
+// renew fetches the set because of a token that no key of it fits, but not soon after the last attempt; false: nothing has changed.
+func (s *keySet) renew(ctx context.Context, now time.Time) bool {
+	return s.due(false, now) && s.refresh(ctx, now) == nil
+}
+
 // refresh fetches the set, or waits for who does. It outlives the request that began it: who hangs up must not keep others waiting.
 func (s *keySet) refresh(ctx context.Context, now time.Time) error {
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -37,7 +38,8 @@ type Config struct {
 // Verifier checks tokens. It may be used from any goroutine.
 type Verifier struct {
 	cfg  Config
-	keys *keySet // nil: cfg.Key
+	own  atomic.Pointer[Key] // cfg.Key, or what has taken its place
+	keys *keySet             // nil: own
 }
 
 // New checks cfg; it fetches nothing.
@@ -58,6 +60,7 @@ func New(cfg Config) (*Verifier, error) {
 		return nil, fmt.Errorf("auth: longest life of a token %v: allowed is 1s and longer", cfg.MaxLifetime)
 	}
 	v := &Verifier{cfg: cfg}
+	v.own.Store(&cfg.Key)
 	if cfg.KeySet != nil {
 		v.keys = newKeySet(cfg.KeySet)
 	}
@@ -75,26 +78,25 @@ func (v *Verifier) Load(ctx context.Context, now time.Time) error {
 	return v.keys.refresh(ctx, now)
 }
 
+// SetKey takes tokens of another key from now on, in the place of Config.Key.
+func (v *Verifier) SetKey(key Key) error {
+	if v.keys != nil || key.method == nil {
+		return errors.New("auth: a key takes the place of a key")
+	}
+	v.own.Store(&key)
+	return nil
+}
+
 // Verify gives the claims of a token that is good at now. Its errors are sentences that may be shown to who sent the token; they hold
 // nothing of it. errors.Is(err, ErrUnavailable) means that it cannot be told now.
 func (v *Verifier) Verify(ctx context.Context, token string, now time.Time) (Claims, error) {
 	if len(token) > MaxToken {
 		return Claims{}, fmt.Errorf("the token is over %d bytes", MaxToken)
 	}
-	var w wireClaims
-	_, err := v.parser(now).ParseWithClaims(token, &w, func(t *jwt.Token) (any, error) {
-		if _, critical := t.Header["crit"]; critical { // RFC 7515 §4.1.11: what is not understood is refused
-			return nil, errors.New("crit")
-		}
-		key, err := v.key(ctx, t, now)
-		if err != nil {
-			return nil, err
-		}
-		if t.Method != key.method { // the key's algorithm, not the header's
-			return nil, fmt.Errorf("%w of another algorithm than the key", jwt.ErrTokenSignatureInvalid)
-		}
-		return key.verify, nil
-	})
+	w, err := v.parse(ctx, token, now)
+	if errors.Is(err, jwt.ErrTokenSignatureInvalid) && v.keys != nil && v.keys.renew(ctx, now) {
+		w, err = v.parse(ctx, token, now) // its key has another's name, or none
+	}
 	if err != nil {
 		return Claims{}, said(err, v.cfg.Audience)
 	}
@@ -109,6 +111,23 @@ func (v *Verifier) Verify(ctx context.Context, token string, now time.Time) (Cla
 	return c, c.check()
 }
 
+func (v *Verifier) parse(ctx context.Context, token string, now time.Time) (w wireClaims, err error) {
+	_, err = v.parser(now).ParseWithClaims(token, &w, func(t *jwt.Token) (any, error) {
+		if _, critical := t.Header["crit"]; critical { // RFC 7515 §4.1.11: what is not understood is refused
+			return nil, errors.New("crit")
+		}
+		key, err := v.key(ctx, t, now)
+		if err != nil {
+			return nil, err
+		}
+		if t.Method != key.method { // the key's algorithm, not the header's
+			return nil, fmt.Errorf("%w of another algorithm than the key", jwt.ErrTokenSignatureInvalid)
+		}
+		return key.verify, nil
+	})
+	return w, err
+}
+
 func (v *Verifier) parser(now time.Time) *jwt.Parser {
 	return jwt.NewParser(
 		jwt.WithValidMethods([]string{"HS256", "RS256", "ES256", "EdDSA"}), jwt.WithStrictDecoding(),
@@ -119,7 +138,7 @@ func (v *Verifier) parser(now time.Time) *jwt.Parser {
 
 func (v *Verifier) key(ctx context.Context, t *jwt.Token, now time.Time) (Key, error) {
 	if v.keys == nil {
-		return v.cfg.Key, nil
+		return *v.own.Load(), nil
 	}
 	id, _ := t.Header["kid"].(string)
 	return v.keys.find(ctx, id, t.Method.Alg(), now)
