@@ -11,6 +11,7 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"sightline/frames"
+	"sightline/gateway/auth"
 	"sightline/gateway/problem"
 	"sightline/gateway/rtc"
 	"sightline/gateway/sound/vad"
@@ -71,6 +72,9 @@ func New(cfg Config) (*Server, error) {
 // Handler serves everything: signalling, API, agent socket, console page, metrics. It is for one http.Server whose
 // ReadHeaderTimeout is set by the caller.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// Verifier checks the tokens, nil where none are asked for.
+func (s *Server) Verifier() *auth.Verifier { return s.cfg.Auth }
 
 // Session finds a live session or makes one; an empty id asks for a generated one.
 func (s *Server) Session(ctx context.Context, id string) (*Session, error) {

@@ -118,7 +118,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return exitUsage
 	}
 	a.client, err = agentclient.New(agentclient.Config{
-		URL: o.url, Session: o.session, Token: o.token, AgentID: o.agentID, Want: want(o),
+		URL: o.url, Session: o.session, WaitForSession: true, Token: o.token, AgentID: o.agentID, Want: want(o),
 		Legs: legs,
 		Handler: agentclient.Handler{Attached: a.attached, Entry: a.entry, Image: a.image, Source: a.source,
 			Refused: a.refused, Bye: a.bye, Detached: a.detached,

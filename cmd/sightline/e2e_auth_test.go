@@ -150,7 +150,7 @@ func TestE2ETokens(t *testing.T) {
 
 	images := make(chan agentclient.Image, 1)
 	client, err := agentclient.New(agentclient.Config{
-		URL: s.URL, Session: "demo", Token: agent, AgentID: "seer", Want: wire.Want{Images: []wire.WantImage{{Source: "*", FPS: 5}}},
+		URL: s.URL, Session: "demo", WaitForSession: true, Token: agent, AgentID: "seer", Want: wire.Want{Images: []wire.WantImage{{Source: "*", FPS: 5}}},
 		Handler: agentclient.Handler{Image: func(i agentclient.Image) {
 			select {
 			case images <- i:

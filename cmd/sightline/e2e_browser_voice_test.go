@@ -152,7 +152,7 @@ func (s *served) attachRuntime(session string) *voiceRuntime {
 		return agentclient.Leg{Name: name, Kind: kind, New: func() switcher.Leg { return l }}
 	}
 	client, err := agentclient.New(agentclient.Config{
-		URL: s.URL, Session: session, AgentID: "runtime", Want: wire.Want{Context: true},
+		URL: s.URL, Session: session, WaitForSession: true, AgentID: "runtime", Want: wire.Want{Context: true},
 		Legs: []agentclient.Leg{leg("first", switcher.Realtime, r.first), leg("second", switcher.Cascade, r.second), leg("broken", switcher.Realtime, brokenLeg{})},
 		Handler: agentclient.Handler{
 			Refused:  func(e wire.Error) { s.t.Errorf("the runtime was refused: %s: %s", e.Code, e.Message) },

@@ -185,7 +185,7 @@ func (s *served) attach(session, agentID string, fps float64) *witness {
 	w := &witness{t: s.t, done: make(chan error, 1)}
 	keep := func(f func()) { w.mu.Lock(); defer w.mu.Unlock(); f() }
 	client, err := agentclient.New(agentclient.Config{
-		URL: s.URL, Session: session, AgentID: agentID, Want: want, FromStart: true, RetryMin: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
+		URL: s.URL, Session: session, WaitForSession: true, AgentID: agentID, Want: want, FromStart: true, RetryMin: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
 		Handler: agentclient.Handler{
 			Attached: func(m wire.Welcome) { keep(func() { w.sources = append(w.sources, m.Sources...) }) },
 			Entry:    func(e chatctx.Entry) { keep(func() { w.entries = append(w.entries, e) }) },

@@ -104,7 +104,7 @@ func liveRun(t *testing.T, seed uint64) {
 
 // client runs an attached agent until stop.
 func (l *live) client(cfg agentclient.Config) (c *agentclient.Client, stop func()) {
-	cfg.URL, cfg.Session = l.s.URL, "demo"
+	cfg.URL, cfg.Session, cfg.WaitForSession = l.s.URL, "demo", true
 	c, err := agentclient.New(cfg)
 	if err != nil {
 		l.t.Fatal(err)

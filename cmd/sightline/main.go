@@ -9,6 +9,6 @@ import (
 
 func main() {
 	signals := make(chan os.Signal, 2) // two: the second one cuts the drain short
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	os.Exit(program{args: os.Args[1:], getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr, signals: signals}.run())
 }

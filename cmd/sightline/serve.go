@@ -16,11 +16,13 @@ import (
 	chatctx "sightline/context"
 	"sightline/context/fetch"
 	"sightline/gateway"
+	"sightline/gateway/auth"
 	"sightline/gateway/rtc"
 	"sightline/web"
 )
 
-// serveUntilSignal runs the gateway until a signal ends it: SIGINT at once, SIGTERM after a drain; a second signal does not wait.
+// serveUntilSignal runs the gateway until a signal ends it: SIGINT at once, SIGTERM after a drain; a second signal does not wait. SIGHUP
+// reads certificates and keys again.
 func (p program) serveUntilSignal(s *settings) error {
 	log := s.logger(p.stderr)
 	cfg := gateway.Config{
@@ -99,6 +101,15 @@ func (s *settings) warn(log *slog.Logger) {
 	}
 }
 
+// reload reads again what may have been renewed. What cannot be read, or is not good, leaves what was.
+func (s *settings) reload(v *auth.Verifier, log *slog.Logger) {
+	if err := errors.Join(s.tls.reload(), s.auth.reload(v)); err != nil {
+		log.Error("not all could be read again; what was stays", "error", err)
+		return
+	}
+	log.Info("certificates and keys were read again")
+}
+
 // scheme is how this gateway is reached, as far as it knows.
 func (s *settings) scheme() string {
 	if s.tls.on() {
@@ -142,7 +153,7 @@ func (p program) runBoth(s *settings, server *gateway.Server, listener net.Liste
 		}
 	})
 	p.announce(s.scheme(), listener.Addr(), pipeline)
-	if !p.untilSignalled(ctx, server, stop, drained, log) {
+	if !p.untilSignalled(ctx, server, stop, drained, func() { s.reload(server.Verifier(), log) }, log) {
 		return errors.New("stopped by a second signal before the drain was done")
 	}
 	tasks.Wait()
@@ -150,7 +161,7 @@ func (p program) runBoth(s *settings, server *gateway.Server, listener net.Liste
 }
 
 // untilSignalled does what signals ask for until the gateway has ended; false when a second one does not want to wait for that.
-func (p program) untilSignalled(ctx context.Context, server *gateway.Server, stop context.CancelFunc, ended <-chan struct{}, log *slog.Logger) bool {
+func (p program) untilSignalled(ctx context.Context, server *gateway.Server, stop context.CancelFunc, ended <-chan struct{}, reload func(), log *slog.Logger) bool {
 	var first time.Time
 	calls := make(chan error, 1) // what has become of a drain
 	for {
@@ -165,6 +176,10 @@ func (p program) untilSignalled(ctx context.Context, server *gateway.Server, sto
 			log.Info("the drain was undone, new sessions are taken again")
 			first = time.Time{}
 		case sig := <-p.signals:
+			if sig == syscall.SIGHUP {
+				reload()
+				continue
+			}
 			switch {
 			case first.IsZero() && sig == syscall.SIGTERM:
 				log.Info("draining: running calls may end, no new ones begin; a second signal ends at once", "signal", sig.String())

@@ -119,6 +119,28 @@ func (a *authSettings) verifier(log *slog.Logger) (*auth.Verifier, error) {
 	return v, nil
 }
 
+// reload reads the key, or the key set, again; what is not good leaves the one before.
+func (a *authSettings) reload(v *auth.Verifier) error {
+	switch {
+	case v == nil:
+		return nil
+	case a.jwks != "":
+		if err := v.Load(context.Background(), time.Now()); err != nil { // bounded by itself
+			return fmt.Errorf("--auth-jwks: %w", err)
+		}
+		return nil
+	}
+	data, err := readKey(a.key)
+	if err != nil {
+		return fmt.Errorf("--auth-key: %w", err)
+	}
+	key, err := auth.ParseKey(data)
+	if err != nil {
+		return fmt.Errorf("--auth-key: %w", err)
+	}
+	return v.SetKey(key)
+}
+
 // readKey is what --auth-key names: a file where there is one, else the value itself. What looks like a path is one, so that a slip in
 // it does not become a secret that others can guess.
 func readKey(value string) ([]byte, error) {

@@ -42,3 +42,26 @@ func TestSettingsOfACluster(t *testing.T) {
 		t.Errorf("without a cluster: %+v, %v", s, err)
 	}
 }
+
+func TestWhereTracesGo(t *testing.T) {
+	for _, c := range []struct{ flag, base, traces, want string }{
+		{"", "", "", ""},
+		{"http://localhost:4318", "http://elsewhere", "", "http://localhost:4318/v1/traces"},
+		{"http://localhost:4318/", "", "", "http://localhost:4318/v1/traces"},
+		{"", "https://otel.example/in", "", "https://otel.example/in/v1/traces"},
+		{"", "https://otel.example", "https://otel.example/spans", "https://otel.example/spans"},
+		{"https://otel.example/v1/traces", "", "", "https://otel.example/v1/traces"},
+		{"localhost:4318", "", "", "error"},
+		{"grpc://localhost:4317", "", "", "error"},
+	} {
+		env := map[string]string{otlpEndpoint: c.base, otlpTracesEndpoint: c.traces}
+		s := traceSettings{endpoint: c.flag}
+		got, err := s.target(func(name string) string { return env[name] })
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}

@@ -21,6 +21,8 @@ type tlsSettings struct {
 	acmeDomains   list
 	acmeEmail     string
 	acmeDirectory string
+
+	files *certFiles // of config; nil without --tls-cert
 }
 
 func (t *tlsSettings) flags(f *flag.FlagSet) {
@@ -68,7 +70,22 @@ func (t *tlsSettings) config(dataDir string, log *slog.Logger) (*tls.Config, err
 	if err := files.load(time.Now()); err != nil {
 		return nil, fmt.Errorf("--tls-cert: %w", err)
 	}
+	t.files = files
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}, nil
+}
+
+// reload reads the certificate again, whether its files look new or not.
+func (t *tlsSettings) reload() error {
+	if t.files == nil {
+		return nil
+	}
+	t.files.mu.Lock()
+	defer t.files.mu.Unlock()
+	t.files.stamp = [2]fileStamp{}
+	if err := t.files.loadLocked(time.Now()); err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	return nil
 }
 
 // certLook is how often the files are looked at, at most.

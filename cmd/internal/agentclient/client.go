@@ -12,6 +12,8 @@ package agentclient
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,6 +35,9 @@ type Config struct {
 	AgentID string
 	Token   string // sent as a bearer token when not empty
 	Want    wire.Want
+	// WaitForSession: a session that is not there (404) is waited for; else that ends Run, as any refusal does that trying again cannot
+	// heal.
+	WaitForSession bool
 	// FromStart asks for every entry since the first instead of a snapshot.
 	FromStart bool
 	Handler   Handler
@@ -113,6 +118,9 @@ func New(cfg Config) (*Client, error) {
 	if !chatctx.ValidID(cfg.AgentID) {
 		return nil, fmt.Errorf("agent id %q: 1 to 64 of A-Z a-z 0-9 _ -", cfg.AgentID)
 	}
+	if other := sessionOf(cfg.Token); other != "" && other != "*" && other != cfg.Session {
+		return nil, fmt.Errorf("the token is for session %q, not for %q", other, cfg.Session) // the gateway would not tell: to it there is no such session
+	}
 	if cfg.RetryMin <= 0 {
 		cfg.RetryMin = 250 * time.Millisecond
 	}
@@ -149,9 +157,24 @@ func socketURL(base, session string) (*url.URL, error) {
 	return u, nil
 }
 
+// sessionOf is the session that a token says it is for, "" where it says none that can be read. Nothing is verified.
+func sessionOf(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	var claims struct {
+		Session string `json:"session"`
+	}
+	if data, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || json.Unmarshal(data, &claims) != nil {
+		return ""
+	}
+	return claims.Session
+}
+
 // Run stays attached until ctx ends, then says bye and returns nil. It comes back from every lost connection, waits for a
-// gateway that is not there and for a session that does not exist yet, and returns an error only where trying again
-// cannot help: refused credentials, a protocol error, ErrReplaced.
+// gateway that is not there and, with Config.WaitForSession, for a session that does not exist yet, and returns an error only
+// where trying again cannot help: refused credentials, no such session, a protocol error, ErrReplaced.
 func (c *Client) Run(ctx context.Context) error {
 	pause := c.cfg.RetryMin
 	for {
@@ -161,7 +184,7 @@ func (c *Client) Run(ctx context.Context) error {
 			return nil
 		}
 		c.failAsks(ErrDetached)
-		if final(err) {
+		if final(err, c.cfg.WaitForSession) {
 			return err
 		}
 		if welcomed {

@@ -2,6 +2,7 @@ package agentclient
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // start runs a client against g until the test ends; stop ends it earlier and gives Run's error.
 func start(t *testing.T, g *gateway, fromStart bool, h Handler) (c *Client, stop func() error) {
 	t.Helper()
-	c, err := New(Config{URL: g.URL, Session: "demo", AgentID: "a1", Token: "secret", FromStart: fromStart,
+	c, err := New(Config{URL: g.URL, Session: "demo", AgentID: "a1", Token: "secret", WaitForSession: true, FromStart: fromStart,
 		Want: wire.Want{Context: true}, Handler: h, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +177,10 @@ func TestGivesUpWhereTryingAgainCannotHelp(t *testing.T) {
 	}{
 		{"401", refusing(401), nil, func(err error) bool { var e *HTTPError; return errors.As(err, &e) && e.Status == 401 }},
 		{"403", refusing(403), nil, func(err error) bool { var e *HTTPError; return errors.As(err, &e) && e.Status == 403 }},
+		{"404", refusing(404), nil, func(err error) bool {
+			var e *HTTPError
+			return errors.As(err, &e) && e.Status == 404 && strings.HasPrefix(e.Detail, "refusal")
+		}},
 		{"replaced", nil, closing(wire.CloseReplaced), func(err error) bool { return errors.Is(err, ErrReplaced) }},
 		{"protocol error", nil, closing(wire.CloseProtocolError), func(err error) bool { return err != nil }},
 	}
@@ -280,6 +285,12 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	} {
 		if _, err := New(Config{URL: test.url, Session: test.session, AgentID: test.agent}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v", test, err)
+		}
+	}
+	for claims, want := range map[string]string{`{"session":"other"}`: `the token is for session "other", not for "demo"`, `{"session":"demo"}`: "", `{"session":"*"}`: "", `{}`: "", `no json`: ""} {
+		token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".x"
+		if _, err := New(Config{URL: "http://h", Session: "demo", AgentID: "a", Token: token}); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("a token that says %s: %v, want %q", claims, err, want)
 		}
 	}
 }

@@ -60,12 +60,14 @@ func refusedUpgrade(answer *http.Response) error {
 	return e
 }
 
-// final tells whether trying again cannot help.
-func final(err error) bool {
+// final tells whether trying again cannot help. waits: a session that is not there may come to be.
+func final(err error, waits bool) bool {
 	var refused *HTTPError
 	if errors.As(err, &refused) {
 		switch refused.Status {
-		case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		case http.StatusNotFound:
+			return !waits
+		case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 			return false
 		}
 		return refused.Status >= 400 && refused.Status < 500

@@ -68,7 +68,7 @@ func (c *calls) fail(err error) {
 
 func (c *calls) attach(ctx context.Context, id string, publisher *whipclient.Publisher, fps float64) error {
 	agent, err := agentclient.New(agentclient.Config{
-		URL: c.b.gateway.URL, Session: id, AgentID: "agent", Want: wire.Want{Context: true, Images: []wire.WantImage{{Source: "*", FPS: fps}}},
+		URL: c.b.gateway.URL, Session: id, WaitForSession: true, AgentID: "agent", Want: wire.Want{Context: true, Images: []wire.WantImage{{Source: "*", FPS: fps}}},
 		Handler: agentclient.Handler{Image: func(i agentclient.Image) {
 			_, sent, ok := publisher.SentAt(i.RTPTimestamp)
 			c.mu.Lock()

@@ -54,7 +54,7 @@ func (t *talks) call(ctx context.Context, id string, cfg caller.Config, legs ...
 	attached := make(chan struct{})
 	var once sync.Once
 	k.agent, err = agentclient.New(agentclient.Config{
-		URL: t.b.gateway.URL, Session: id, AgentID: "legs", Legs: legs, // they are registered at the welcome, before anything else is asked for
+		URL: t.b.gateway.URL, Session: id, WaitForSession: true, AgentID: "legs", Legs: legs, // they are registered at the welcome, before anything else is asked for
 		Handler: agentclient.Handler{
 			Attached: func(wire.Welcome) { once.Do(func() { close(attached) }) },
 			Refused:  func(e wire.Error) { t.fail(id, fmt.Errorf("%s: %s", e.Code, e.Message)) },

@@ -73,7 +73,7 @@ func (s *session) addAgent(id string, fps float64, slow bool) error {
 	a := &agent{slow: slow, fps: fps}
 	o := &s.l.o
 	cfg := agentclient.Config{
-		URL: or(o.agentURL, o.url), Session: s.id, Token: s.token, AgentID: id, FromStart: !o.noContext, RetryMin: 50 * time.Millisecond,
+		URL: or(o.agentURL, o.url), Session: s.id, WaitForSession: true, Token: s.token, AgentID: id, FromStart: !o.noContext, RetryMin: 50 * time.Millisecond,
 		Want: wire.Want{Context: !o.noContext, Images: []wire.WantImage{{Source: "*", FPS: fps, Encode: wire.Encode{Width: o.imageWidth, Height: o.imageHeight}}}},
 		Handler: agentclient.Handler{
 			Image:    func(image agentclient.Image) { s.take(a, image) },

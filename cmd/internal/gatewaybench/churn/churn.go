@@ -93,7 +93,7 @@ func one(ctx context.Context, cfg Config, n int) (sawImage bool, err error) {
 func see(ctx context.Context, url, id string) error {
 	got := make(chan struct{}, 1)
 	agent, err := agentclient.New(agentclient.Config{
-		URL: url, Session: id, AgentID: "agent", Want: wire.Want{Context: true, Images: []wire.WantImage{{Source: "*", FPS: 5}}},
+		URL: url, Session: id, WaitForSession: true, AgentID: "agent", Want: wire.Want{Context: true, Images: []wire.WantImage{{Source: "*", FPS: 5}}},
 		Handler: agentclient.Handler{Image: func(agentclient.Image) {
 			select {
 			case got <- struct{}{}:
