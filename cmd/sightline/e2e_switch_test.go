@@ -99,29 +99,29 @@ func TestE2ESwitchKeepsWhatWasSaid(t *testing.T) {
 	caller := callAndTalk(t, s, "demo")
 	startRuntime(t, s, "demo", "runtime")
 
-	caller.says("My order number is four seven one one.")
-	s.answered("demo", 0)
+	caller.tells(s, "demo", "My order number is four seven one one.", "4 7 1 1")
 	r := s.switchTo("demo", "realtime", "turn_end")
 	if r.To != "runtime" || r.From != "local" || r.Noop || r.SeededItems < 2 {
 		t.Errorf("switch: %+v", r)
 	}
-	at := caller.says("What was my order number?")
-	user, answer := s.answered("demo", 2)
+	at, answer := caller.tells(s, "demo", "What was my order number?", "4 7 1 1")
 	if heard, ok := caller.hears(at, "four seven one one"); !ok {
-		t.Errorf("understood %q, answered %q, the caller understood %q", user, answer, heard)
+		t.Errorf("answered %q, the caller understood %q", answer, heard)
 	}
 
 	// Back, and a tool: it runs once in the whole call, whoever has the floor.
 	s.switchTo("demo", "local", "turn_end")
+	before := s.messages("demo")
 	s.types("demo", "t1", "look up my order")
-	_, answer = s.answered("demo", 4)
+	_, answer = s.answered("demo", before)
 	if !strings.Contains(answer, "4 7 1 1") {
 		t.Errorf("looked up: %q", answer)
 	}
 
 	// 20 round trips. Each leg answers once while it has the floor, and every word of it is heard.
 	from := time.Now()
-	n := 6
+	spoken := s.messages("demo")
+	n := spoken
 	for i := range 20 {
 		for _, target := range []string{"runtime", "local"} {
 			if r := s.switchTo("demo", target, "turn_end"); r.To != target || r.Noop {
@@ -134,7 +134,7 @@ func TestE2ESwitchKeepsWhatWasSaid(t *testing.T) {
 	}
 	items := s.conversation("demo")
 	all := messages(items)
-	want := all[:6:6]
+	want := all[:spoken:spoken]
 	for range 40 {
 		want = append(want, "user: thanks", "assistant: You are welcome.")
 	}
@@ -184,8 +184,7 @@ func TestE2EARuntimeIsKilledAndComesBack(t *testing.T) {
 	s := serve(t, "--pipeline", "local")
 	caller := callAndTalk(t, s, "demo")
 	first := startRuntime(t, s, "demo", "runtime")
-	caller.says("My order number is four seven one one.")
-	s.answered("demo", 0)
+	caller.tells(s, "demo", "My order number is four seven one one.", "4 7 1 1")
 	s.switchTo("demo", "runtime", "turn_end")
 	first.kill(syscall.SIGKILL)
 	s.untilLeg("demo", "runtime", false)
@@ -200,8 +199,7 @@ func TestE2EARuntimeIsKilledAndComesBack(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond) // polls a condition
 	}
-	at := caller.says("What was my order number?")
-	_, answer := s.answered("demo", 2)
+	at, answer := caller.tells(s, "demo", "What was my order number?", "4 7 1 1")
 	if heard, ok := caller.hears(at, "four seven one one"); !ok {
 		t.Errorf("answered %q, the caller understood %q", answer, heard)
 	}
@@ -209,8 +207,9 @@ func TestE2EARuntimeIsKilledAndComesBack(t *testing.T) {
 	if r := s.switchTo("demo", "runtime", "turn_end"); r.To != "runtime" {
 		t.Errorf("switch back: %+v", r)
 	}
+	before := s.messages("demo")
 	s.types("demo", "again", "what was my order number?")
-	if _, answer := s.answered("demo", 4); !strings.Contains(answer, "4 7 1 1") {
+	if _, answer := s.answered("demo", before); !strings.Contains(answer, "4 7 1 1") {
 		t.Errorf("the runtime that came back answered %q", answer)
 	}
 }
@@ -221,20 +220,18 @@ func TestE2EG2TheGatewayIsKilledInMidCall(t *testing.T) {
 	dir := t.TempDir()
 	gateway := serveProcess(t, "--data-dir", dir, "--pipeline", "local")
 	caller := callAndTalk(t, gateway.served, "demo")
-	caller.says("My order number is four seven one one.")
-	gateway.answered("demo", 0)
+	caller.tells(gateway.served, "demo", "My order number is four seven one one.", "4 7 1 1")
 	before := messages(gateway.conversation("demo"))
 	gateway.kill()
 	caller.Vanish()
 
 	gateway = serveProcess(t, "--listen", "127.0.0.1:"+gateway.Port, "--data-dir", dir, "--pipeline", "local")
 	caller = callAndTalk(t, gateway.served, "demo")
-	at := caller.says("What was my order number?")
-	_, answer := gateway.answered("demo", 2)
+	at, answer := caller.tells(gateway.served, "demo", "What was my order number?", "4 7 1 1")
 	if heard, ok := caller.hears(at, "four seven one one"); !ok {
 		t.Errorf("answered %q, the caller understood %q", answer, heard)
 	}
-	if after := messages(gateway.conversation("demo")); !slices.Equal(after[:2], before) {
+	if after := messages(gateway.conversation("demo")); !slices.Equal(after[:len(before)], before) {
 		t.Errorf("before the kill %q, after it %q", before, after)
 	}
 }

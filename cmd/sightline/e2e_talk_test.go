@@ -156,22 +156,37 @@ func (s *served) answered(session string, n int) (user, assistant string) {
 	}
 }
 
+// tells says a sentence until the answer has what it should, as a person does who was misheard; four times at most. On a loaded machine
+// recognisers are less sure, on either side.
+func (c *talker) tells(s *served, session, sentence string, answers ...string) (at time.Time, answer string) {
+	c.t.Helper()
+	for try := 1; ; try++ {
+		before := s.messages(session)
+		at = c.says(sentence)
+		var heard string
+		heard, answer = s.answered(session, before)
+		c.t.Logf("heard %q, answered %q", heard, answer)
+		for _, want := range answers {
+			if strings.Contains(strings.ToUpper(answer), strings.ToUpper(want)) {
+				return at, answer
+			}
+		}
+		if try == 4 {
+			c.t.Fatalf("said %q four times, was answered %q last, want one of %q", sentence, answer, answers)
+		}
+	}
+}
+
 func TestE2ETalkWithoutAnyKey(t *testing.T) {
 	s := serve(t, "--pipeline", "local")
 	caller := callAndTalk(t, s, "demo")
-	at := caller.says("My order number is four seven one one.")
-	user, answer := s.answered("demo", 0)
-	t.Logf("heard %q, answered %q", user, answer)
-	if !strings.Contains(answer, "4 7 1 1") && !strings.Contains(answer, "4711") {
-		t.Errorf("said the order number, understood %q, answered %q", user, answer)
-	}
+	at, _ := caller.tells(s, "demo", "My order number is four seven one one.", "4 7 1 1", "4711")
 	await(t, 20*time.Second, "the caller hears the answer", func() (bool, string) {
 		return caller.Loud(at) >= 500*time.Millisecond, caller.Loud(at).String()
 	})
 	t.Logf("the caller understood %q", caller.understands(at))
 
-	at = caller.says("What was my order number?")
-	_, answer = s.answered("demo", 2)
+	at, answer := caller.tells(s, "demo", "What was my order number?", "4 7 1 1")
 	heard, ok := caller.hears(at, "four seven one one")
 	t.Logf("answered %q, the caller understood %q", answer, heard)
 	if !ok {
@@ -208,11 +223,7 @@ func TestE2ETheAgentReadsASign(t *testing.T) {
 		status, _, body := s.call("GET", "/v1/sessions/demo/image?width=64&height=64", "", "")
 		return status == 200, fmt.Sprintf("%d %.200s", status, body)
 	})
-	at := caller.says("What does the sign say?")
-	user, answer := s.answered("demo", 0)
-	if !strings.Contains(strings.ToUpper(answer), "EXIT ONLY") {
-		t.Errorf("understood %q, answered %q", user, answer)
-	}
+	at, _ := caller.tells(s, "demo", "What does the sign say?", "EXIT ONLY")
 	calls := 0
 	for _, item := range s.conversation("demo") {
 		if call, ok := item.(*chatctx.FunctionCall); ok && call.Name == local.ReadText {
