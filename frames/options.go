@@ -51,6 +51,7 @@ type EncodeOptions struct {
 	Resize   *ResizeOptions // nil: the picture's own size
 	Quality  int            // libjpeg's scale, 0 to 100 (0 is taken as 1); ignored for PNG
 	Optimize bool           // JPEG: Huffman tables made for this image: twice the CPU, 8–18 % fewer bytes
+	Sharp    bool           // live pictures: luma scaled by four taps instead of two: 3 dB better for text and for enlarging, 6 % more CPU, 2 % more bytes
 }
 
 // DefaultEncodeOptions is what Encode uses when it is given none: JPEG, quality 75, optimised, 320×240. The seeds call that size
@@ -103,10 +104,11 @@ type optionsKey struct {
 	upscale  bool
 	quality  int
 	optimize bool
+	sharp    bool
 }
 
 func (o EncodeOptions) key() optionsKey {
-	k := optionsKey{format: o.Format, quality: max(o.Quality, 1), optimize: o.Optimize}
+	k := optionsKey{format: o.Format, quality: max(o.Quality, 1), optimize: o.Optimize, sharp: o.Sharp}
 	if k.format == "" {
 		k.format = JPEG
 	}
@@ -146,7 +148,7 @@ func (f Fit) fast() (jpegfast.Fit, bool) {
 
 // fast turns valid options into those of the fast path.
 func (o EncodeOptions) fast() jpegfast.Options {
-	j := jpegfast.Options{Quality: o.Quality, Optimize: o.Optimize}
+	j := jpegfast.Options{Quality: o.Quality, Optimize: o.Optimize, Sharp: o.Sharp}
 	if r := o.Resize; r != nil {
 		j.Width, j.Height, j.Upscale = r.Width, r.Height, r.Upscale
 		j.Fit, _ = r.Fit.fast()

@@ -165,7 +165,7 @@ func (s *Server) findImage(r *http.Request) (seenImage, error) {
 		return seenImage{}, err
 	}
 	q := r.URL.Query()
-	encode := wire.Encode{Fit: q.Get("fit"), Format: q.Get("format"), Upscale: q.Get("upscale") == "true", Optimize: q.Get("optimize") == "true"}
+	encode := wire.Encode{Fit: q.Get("fit"), Format: q.Get("format"), Upscale: q.Get("upscale") == "true", Optimize: q.Get("optimize") == "true", Sharp: q.Get("sharp") == "true"}
 	var maxAge, wait *int
 	numbers := map[string]**int{"max_age_ms": &maxAge, "wait_ms": &wait, "quality": &encode.Quality}
 	var width, height *int

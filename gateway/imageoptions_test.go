@@ -24,6 +24,7 @@ func TestImageOptionsOverHTTP(t *testing.T) {
 		{"", 1024, 1024, "jpeg", false, false},
 		{"width=300&height=300", 300, 300, "jpeg", false, false},
 		{"width=300&height=300&fit=stretch&optimize=true", 300, 300, "jpeg", false, true},
+		{"width=300&height=300&sharp=true", 300, 300, "jpeg", false, false},
 		{"width=300&height=300&fit=contain", 300, 225, "jpeg", false, false},
 		{"width=800&height=800&fit=contain", 640, 480, "jpeg", false, false}, // never larger than the picture
 		{"width=800&height=800&fit=contain&upscale=true", 800, 600, "jpeg", false, false},

@@ -32,7 +32,7 @@ func encodeOptions(e wire.Encode) (frames.EncodeOptions, error) {
 	}
 	resize.Fit, resize.Upscale = frames.Fit(e.Fit), e.Upscale
 	o.Resize = &resize
-	o.Optimize = e.Optimize
+	o.Optimize, o.Sharp = e.Optimize, e.Sharp
 	if e.Quality != nil {
 		o.Quality = *e.Quality
 	}

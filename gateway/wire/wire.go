@@ -88,6 +88,7 @@ type Encode struct {
 	Format   string `json:"format,omitempty"`   // jpeg or png
 	Upscale  bool   `json:"upscale,omitempty"`  // lets contain enlarge
 	Optimize bool   `json:"optimize,omitempty"` // fewer bytes for more CPU
+	Sharp    bool   `json:"sharp,omitempty"`    // for text
 }
 
 // WantAudio asks for the caller's sound.

@@ -41,9 +41,9 @@ def seeds(frame):
 
 command = sys.argv[1]
 for clip in sys.argv[2:]:
-    ours, theirs, sizes = [], [], [0, 0, 0]
-    with tempfile.TemporaryDirectory() as plain, tempfile.TemporaryDirectory() as fine:
-        for folder, kind in (plain, "plain"), (fine, "optimize"):
+    ours, crisp, theirs, sizes = [], [], [], [0, 0, 0, 0]
+    with tempfile.TemporaryDirectory() as plain, tempfile.TemporaryDirectory() as fine, tempfile.TemporaryDirectory() as sharp:
+        for folder, kind in (plain, "plain"), (fine, "optimize"), (sharp, "sharp"):
             subprocess.run([command, clip, str(EVERY), kind, folder], check=True, stdout=subprocess.DEVNULL)
         for i, frame in enumerate(av.open(clip).decode(video=0)):
             if (i + 1) % EVERY:
@@ -51,8 +51,10 @@ for clip in sys.argv[2:]:
             name, want = f"{i:04d}.jpg", truth(frame)
             other = seeds(frame)
             ours.append(psnr(luma(Image.open(os.path.join(plain, name))), want))
+            crisp.append(psnr(luma(Image.open(os.path.join(sharp, name))), want))
             theirs.append(psnr(luma(Image.open(io.BytesIO(other))), want))
-            for k, n in enumerate([os.path.getsize(os.path.join(plain, name)), os.path.getsize(os.path.join(fine, name)), len(other)]):
+            for k, n in enumerate([os.path.getsize(os.path.join(f, name)) for f in (plain, fine, sharp)] + [len(other)]):
                 sizes[k] += n
-    a, b = np.mean(ours), np.mean(theirs)
-    print(f"| {os.path.basename(clip).split('.')[0]} | {a:.2f} | {b:.2f} | {a - b:+.2f} | {sizes[0] / sizes[2]:.2f} | {sizes[1] / sizes[2]:.2f} |")
+    a, b, c = np.mean(ours), np.mean(theirs), np.mean(crisp)
+    of = [n / sizes[3] for n in sizes]
+    print(f"| {os.path.basename(clip).split('.')[0]} | {a:.2f} | {c:.2f} | {b:.2f} | {a - b:+.2f} | {c - b:+.2f} | {of[0]:.2f} | {of[1]:.2f} | {of[2]:.2f} |")

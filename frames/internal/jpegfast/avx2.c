@@ -43,6 +43,23 @@ AVX2 static void blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, i
   sl_ssse3.blend(d + i, a + i, b + i, w1, n - i);
 }
 
+AVX2 static void blend4(uint8_t *d, const uint8_t *const r[4], const int8_t w[4], int n) {
+  const __m256i ab = _mm256_set1_epi16((short)(((unsigned)(uint8_t)w[1] << 8) | (uint8_t)w[0])), half = _mm256_set1_epi16(32);
+  const __m256i cd = _mm256_set1_epi16((short)(((unsigned)(uint8_t)w[3] << 8) | (uint8_t)w[2]));
+  int i = 0;
+  for (; i + 32 <= n; i += 32) {
+    __m256i a = _mm256_loadu_si256((const void *)(r[0] + i)), b = _mm256_loadu_si256((const void *)(r[1] + i));
+    __m256i c = _mm256_loadu_si256((const void *)(r[2] + i)), e = _mm256_loadu_si256((const void *)(r[3] + i));
+    __m256i lo = _mm256_add_epi16(_mm256_maddubs_epi16(_mm256_unpacklo_epi8(a, b), ab), _mm256_maddubs_epi16(_mm256_unpacklo_epi8(c, e), cd));
+    __m256i hi = _mm256_add_epi16(_mm256_maddubs_epi16(_mm256_unpackhi_epi8(a, b), ab), _mm256_maddubs_epi16(_mm256_unpackhi_epi8(c, e), cd));
+    lo = _mm256_srai_epi16(_mm256_add_epi16(lo, half), 6);
+    hi = _mm256_srai_epi16(_mm256_add_epi16(hi, half), 6);
+    _mm256_storeu_si256((void *)(d + i), _mm256_packus_epi16(lo, hi));
+  }
+  const uint8_t *const rest[4] = {r[0] + i, r[1] + i, r[2] + i, r[3] + i};
+  sl_ssse3.blend4(d + i, rest, w, n - i);
+}
+
 INLINE void copy_range(uint8_t *d, const uint8_t *r, int n, int range) {
   int i = 0;
   for (; i + 16 <= n; i += 16) {
@@ -76,6 +93,27 @@ INLINE void two_windows(uint8_t *d, const uint8_t *r, const sl_axis *a, int rang
   }
 }
 
+INLINE void four_taps(uint8_t *d, const uint8_t *r, const sl_axis *a, int windows, int range) {
+  const __m256i half = _mm256_set1_epi16(32), zero = _mm256_setzero_si256();
+  const size_t more = sl_mask_more(a), weights = (size_t)a->groups * 16;
+  for (int g = 0; g < a->groups; g += 2) {
+    const uint16_t *off = a->off + g * windows;
+    const uint8_t *mask = a->mask + sl_mask_at(a, g, 0);
+    __m256i v = both(r + off[0], r + off[windows]);
+    __m256i lo = _mm256_shuffle_epi8(v, _mm256_loadu_si256((const void *)mask)), hi = _mm256_shuffle_epi8(v, _mm256_loadu_si256((const void *)(mask + more)));
+    if (windows == 2) {
+      v = both(r + off[1], r + off[3]);
+      mask = a->mask + sl_mask_at(a, g, 1);
+      lo = _mm256_or_si256(lo, _mm256_shuffle_epi8(v, _mm256_loadu_si256((const void *)mask)));
+      hi = _mm256_or_si256(hi, _mm256_shuffle_epi8(v, _mm256_loadu_si256((const void *)(mask + more))));
+    }
+    lo = _mm256_maddubs_epi16(lo, _mm256_loadu_si256((const void *)(a->weight + g * 16)));
+    hi = _mm256_maddubs_epi16(hi, _mm256_loadu_si256((const void *)(a->weight + weights + g * 16)));
+    v = _mm256_srai_epi16(_mm256_add_epi16(_mm256_add_epi16(lo, hi), half), 6);
+    _mm_storeu_si128((void *)(d + g * 8), narrow(to_full(_mm256_max_epi16(v, zero), range)));
+  }
+}
+
 // The range is a constant inside each call, so that the loops carry no branch.
 AVX2 static void copy(uint8_t *d, const uint8_t *r, int n, int range) {
   if (range == SL_LUMA) copy_range(d, r, n, SL_LUMA);
@@ -93,6 +131,18 @@ AVX2 static void across(uint8_t *d, const uint8_t *r, const sl_axis *a, int rang
   if (range == SL_LUMA) one_window(d, r, a, SL_LUMA);
   else if (range == SL_CHROMA) one_window(d, r, a, SL_CHROMA);
   else one_window(d, r, a, SL_PLAIN);
+}
+
+AVX2 static void across4(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) {
+  if (a->windows == 2) {
+    if (range == SL_LUMA) four_taps(d, r, a, 2, SL_LUMA);
+    else if (range == SL_CHROMA) four_taps(d, r, a, 2, SL_CHROMA);
+    else four_taps(d, r, a, 2, SL_PLAIN);
+    return;
+  }
+  if (range == SL_LUMA) four_taps(d, r, a, 1, SL_LUMA);
+  else if (range == SL_CHROMA) four_taps(d, r, a, 1, SL_CHROMA);
+  else four_taps(d, r, a, 1, SL_PLAIN);
 }
 
 // By two an axis, the most frequent; the rest as in simd.c.
@@ -161,5 +211,5 @@ AVX2 static int matrix_luma(uint8_t *y, const int8_t *add, int n) {
   return i + sl_ssse3.matrix_luma(y + i, add + i / 2, n - i);
 }
 
-const struct sl_simd sl_avx2 = {blend, copy, across, halve, moments, matrix_chroma, matrix_luma};
+const struct sl_simd sl_avx2 = {blend, blend4, copy, across, across4, halve, moments, matrix_chroma, matrix_luma};
 #endif

@@ -114,7 +114,7 @@ void sl_free(sl_encoder *e) {
 size_t sl_bytes(const sl_encoder *e) {
   size_t n = sizeof *e + e->cap + (size_t)STRIDE_MAX * STRIP * 2 + sl_scaler_bytes(&e->s);
   n += sl_axis_bytes(&e->lx) + sl_axis_bytes(&e->ly) + sl_axis_bytes(&e->cx) + sl_axis_bytes(&e->cy);
-  for (int i = 0; i < 3; i++) n += e->plane[i].cap ? 2 * ((size_t)e->plane[i].cap + SL_SLACK) : 0;
+  for (int i = 0; i < 3; i++) n += e->plane[i].cap ? 4 * ((size_t)e->plane[i].cap + SL_SLACK) : 0;
   return n;
 }
 
@@ -123,9 +123,9 @@ size_t sl_bytes(const sl_encoder *e) {
 static int prepare(sl_encoder *e, const uint8_t *y, const uint8_t *u, const uint8_t *v, const sl_job *j) {
   int sw = (j->sw + 1) / 2, sh = (j->sh + 1) / 2, iw = (j->iw + 1) / 2, ih = (j->ih + 1) / 2;
   double px = j->cw / j->iw, py = j->ch / j->ih; // one chroma output steps as many chroma samples as luma steps pixels
-  if (sl_scaler_reserve(&e->s, j->sw) || sl_axis_build(&e->lx, j->sw, j->iw, j->cx, px) ||
-      sl_axis_build(&e->ly, j->sh, j->ih, j->cy, py) || sl_axis_build(&e->cx, sw, iw, j->cx / 2, px) ||
-      sl_axis_build(&e->cy, sh, ih, j->cy / 2, py))
+  if (sl_scaler_reserve(&e->s, j->sw) || sl_axis_build(&e->lx, j->sw, j->iw, j->cx, px, j->sharp) ||
+      sl_axis_build(&e->ly, j->sh, j->ih, j->cy, py, j->sharp) || sl_axis_build(&e->cx, sw, iw, j->cx / 2, px, 0) ||
+      sl_axis_build(&e->cy, sh, ih, j->cy / 2, py, 0))
     return -1;
   int luma = j->full_range ? SL_PLAIN : SL_LUMA, chroma = j->full_range ? SL_PLAIN : SL_CHROMA;
   return sl_plane_begin(&e->plane[0], y, j->ystride, j->sw, j->sh, &e->lx, &e->ly, luma) ||

@@ -11,6 +11,7 @@ typedef struct {
   int32_t ix, iy, iw, ih;                       // where the picture goes in the image; black around it. ix and iy are even
   double cx, cy, cw, ch;                        // the part of the picture that goes there, in its pixels
   int32_t quality, optimize;
+  int32_t sharp;  // luma by four taps
   int32_t matrix; // the picture's matrix is not JPEG's: k of sl_matrix_chroma
   int16_t k[6];
 

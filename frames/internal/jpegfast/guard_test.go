@@ -39,7 +39,7 @@ func TestNoReadOutsideThePlanes(t *testing.T) {
 				p.Matrix = yuv.BT709
 			}
 			for _, e := range all {
-				o := Options{Width: 1 + rnd.IntN(150), Height: 1 + rnd.IntN(150), Fit: Fit(rnd.IntN(4)), Upscale: true, Quality: 75, Optimize: rnd.IntN(4) == 0}
+				o := Options{Width: 1 + rnd.IntN(150), Height: 1 + rnd.IntN(150), Fit: Fit(rnd.IntN(4)), Upscale: true, Quality: 75, Optimize: rnd.IntN(4) == 0, Sharp: rnd.IntN(2) == 0}
 				encodeOK(t, e, p, o)
 				encodeOK(t, e, p, Options{Quality: 75})
 			}

@@ -4,7 +4,7 @@ package jpegfast
 
 /*
 #cgo CFLAGS: -O3 -Wall -Wextra
-#cgo LDFLAGS: -ljpeg
+#cgo LDFLAGS: -ljpeg -lm
 #cgo noescape sl_encode
 #cgo nocallback sl_encode
 #cgo noescape sl_scale
@@ -32,6 +32,7 @@ type Options struct {
 	Upscale       bool // Contain only: allow an image larger than the picture
 	Quality       int  // libjpeg's scale, 0 to 100; 0 is taken as 1
 	Optimize      bool // Huffman tables made for this image: twice the CPU, 8–18 % fewer bytes
+	Sharp         bool // luma scaled by four taps an axis instead of two: for text
 }
 
 // Luma is what a picture's luma looks like, in video range (black 16, white 235), from at most 128 of its rows.
@@ -133,6 +134,9 @@ func newJob(pic *yuv.Picture, g Placement, o Options) C.sl_job {
 	}
 	if o.Optimize {
 		job.optimize = 1
+	}
+	if o.Sharp {
+		job.sharp = 1
 	}
 	if k, same := pic.Matrix.To601(); !same {
 		job.matrix = 1

@@ -1,4 +1,4 @@
-// Row scaler of one 8-bit plane: two taps an axis after averaging by powers of two, range step fused into the horizontal pass; rows to another matrix.
+// Row scaler of one 8-bit plane: two or four taps an axis after averaging by powers of two, range step fused into the horizontal pass; rows to another matrix.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -9,11 +9,13 @@ enum { SL_MAX_SRC = 16384, SL_MAX_DST = 4096, SL_MAX_HALVE = 8, SL_SLACK = 64 + 
 // What happens to the values on the way: nothing, video range luma to full range, the same for chroma.
 enum { SL_PLAIN = 0, SL_LUMA = 1, SL_CHROMA = 2 };
 
-// One axis of one plane. Output i reads samples pos[i] and pos[i]+1 with weights 128-w1[i] and w1[i], of the plane averaged down by
-// 2^halve. A w1 of 0 reads one sample only, so pos[i]+1 may lie outside then.
+// One axis of one plane, averaged down by 2^halve. With two taps output i reads samples pos[i] and pos[i]+1 with weights 128-w1[i] and
+// w1[i]; a w1 of 0 reads one sample only, so pos[i]+1 may lie outside then. With four it reads pos[i] to pos[i]+3 with weights
+// w4[4i] to w4[4i+3] in 64ths, all inside.
 typedef struct {
-  int src, dst; // the key, with origin and step
+  int src, dst, sharp; // the key, with origin and step
   double origin, step;
+  int taps;
   int halve;    // so often halved first: what remains is a ratio below 2
   int len;      // samples after halving
   int lo, hi;   // samples that are read at all: [lo, hi)
@@ -21,14 +23,16 @@ typedef struct {
   int cap;      // outputs the tables have room for
   uint16_t *pos;
   uint8_t *w1;
+  int8_t *w4;
   int groups, windows; // SIMD: groups of 8 outputs, an even number, read 1 or 2 windows of 16 samples; 0: plain C only
   uint16_t *off;       // where window k of group g begins: [g * windows + k]
-  uint8_t *mask;       // 16 a window, those of two groups side by side: see sl_mask_at
-  int8_t *weight;      // 16 a group
+  uint8_t *mask;       // 16 a window, those of two groups side by side: see sl_mask_at; behind all of them those of the other two taps
+  int8_t *weight;      // 16 a group; behind all of them those of the other two taps
 } sl_axis;
 
-// Where the mask of window k of group g begins.
+// Where the mask of window k of group g begins, and how far on that of the other two taps is.
 static inline size_t sl_mask_at(const sl_axis *a, int g, int k) { return (size_t)(g / 2 * a->windows + k) * 32 + g % 2 * 16; }
+static inline size_t sl_mask_more(const sl_axis *a) { return (size_t)a->groups * a->windows * 16; }
 
 struct sl_simd; // the inner loops for a kind of processor, in simd.h
 
@@ -38,8 +42,8 @@ typedef struct {
   int stride, w, h;
   const sl_axis *x, *y;
   int range;
-  uint8_t *half[2];
-  int have[2]; // which row is in half[i], -1 none
+  uint8_t *half[4];
+  int have[4]; // which row is in half[i], -1 none
   int cap;     // samples a half row has room for
 } sl_plane;
 
@@ -61,8 +65,9 @@ int sl_scaler_reserve(sl_scaler *s, int w); // 0, or -1 out of memory
 void sl_scaler_free(sl_scaler *s);
 size_t sl_scaler_bytes(const sl_scaler *s);
 
-// Output i looks at origin + (i + 1/2) * step, in samples of the source. 0, or -1 out of memory.
-int sl_axis_build(sl_axis *a, int src, int dst, double origin, double step);
+// Output i looks at origin + (i + 1/2) * step, in samples of the source; sharp: by four taps where there is anything to scale. 0, or -1
+// out of memory.
+int sl_axis_build(sl_axis *a, int src, int dst, double origin, double step, int sharp);
 void sl_axis_free(sl_axis *a);
 size_t sl_axis_bytes(const sl_axis *a);
 

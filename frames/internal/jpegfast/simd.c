@@ -38,6 +38,25 @@ SSSE3 static void blend(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, 
   for (; i < n; i++) d[i] = (a[i] * (128 - w1) + b[i] * w1 + 64) >> 7; // never reads past the row
 }
 
+SSSE3 static void blend4(uint8_t *d, const uint8_t *const r[4], const int8_t w[4], int n) {
+  const __m128i ab = _mm_set1_epi16((short)(((unsigned)(uint8_t)w[1] << 8) | (uint8_t)w[0])), half = _mm_set1_epi16(32);
+  const __m128i cd = _mm_set1_epi16((short)(((unsigned)(uint8_t)w[3] << 8) | (uint8_t)w[2]));
+  int i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m128i a = _mm_loadu_si128((const void *)(r[0] + i)), b = _mm_loadu_si128((const void *)(r[1] + i));
+    __m128i c = _mm_loadu_si128((const void *)(r[2] + i)), e = _mm_loadu_si128((const void *)(r[3] + i));
+    __m128i lo = _mm_add_epi16(_mm_maddubs_epi16(_mm_unpacklo_epi8(a, b), ab), _mm_maddubs_epi16(_mm_unpacklo_epi8(c, e), cd));
+    __m128i hi = _mm_add_epi16(_mm_maddubs_epi16(_mm_unpackhi_epi8(a, b), ab), _mm_maddubs_epi16(_mm_unpackhi_epi8(c, e), cd));
+    lo = _mm_srai_epi16(_mm_add_epi16(lo, half), 6);
+    hi = _mm_srai_epi16(_mm_add_epi16(hi, half), 6);
+    _mm_storeu_si128((void *)(d + i), _mm_packus_epi16(lo, hi));
+  }
+  for (; i < n; i++) {
+    int v = (r[0][i] * w[0] + r[1][i] * w[1] + r[2][i] * w[2] + r[3][i] * w[3] + 32) >> 6;
+    d[i] = v < 0 ? 0 : v > 255 ? 255 : (uint8_t)v;
+  }
+}
+
 // 8 outputs at a time; the last group is gathered in a block of its own, never read past the row.
 INLINE void copy_range(uint8_t *d, const uint8_t *r, int n, int range) {
   const __m128i zero = _mm_setzero_si128();
@@ -76,6 +95,28 @@ INLINE void two_windows(uint8_t *d, const uint8_t *r, const sl_axis *a, int rang
   }
 }
 
+// Four taps: two pairs of them. What the cubic takes below 0 is 0 before the range step, as it would be in a picture.
+INLINE void four_taps(uint8_t *d, const uint8_t *r, const sl_axis *a, int windows, int range) {
+  const __m128i half = _mm_set1_epi16(32), zero = _mm_setzero_si128();
+  const size_t more = sl_mask_more(a), weights = (size_t)a->groups * 16;
+  for (int g = 0; g < a->groups; g++) {
+    const uint8_t *mask = a->mask + sl_mask_at(a, g, 0);
+    __m128i v = _mm_loadu_si128((const void *)(r + a->off[g * windows]));
+    __m128i lo = _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)mask)), hi = _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)(mask + more)));
+    if (windows == 2) {
+      v = _mm_loadu_si128((const void *)(r + a->off[g * 2 + 1]));
+      mask = a->mask + sl_mask_at(a, g, 1);
+      lo = _mm_or_si128(lo, _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)mask)));
+      hi = _mm_or_si128(hi, _mm_shuffle_epi8(v, _mm_loadu_si128((const void *)(mask + more))));
+    }
+    lo = _mm_maddubs_epi16(lo, _mm_loadu_si128((const void *)(a->weight + g * 16)));
+    hi = _mm_maddubs_epi16(hi, _mm_loadu_si128((const void *)(a->weight + weights + g * 16)));
+    v = _mm_srai_epi16(_mm_add_epi16(_mm_add_epi16(lo, hi), half), 6);
+    v = to_full(_mm_max_epi16(v, zero), range);
+    _mm_storel_epi64((void *)(d + g * 8), _mm_packus_epi16(v, v));
+  }
+}
+
 // The range is a constant inside each call, so that the loops carry no branch.
 SSSE3 static void copy(uint8_t *d, const uint8_t *r, int n, int range) {
   if (range == SL_LUMA) copy_range(d, r, n, SL_LUMA);
@@ -93,6 +134,18 @@ SSSE3 static void across(uint8_t *d, const uint8_t *r, const sl_axis *a, int ran
   if (range == SL_LUMA) one_window(d, r, a, SL_LUMA);
   else if (range == SL_CHROMA) one_window(d, r, a, SL_CHROMA);
   else one_window(d, r, a, SL_PLAIN);
+}
+
+SSSE3 static void across4(uint8_t *d, const uint8_t *r, const sl_axis *a, int range) {
+  if (a->windows == 2) {
+    if (range == SL_LUMA) four_taps(d, r, a, 2, SL_LUMA);
+    else if (range == SL_CHROMA) four_taps(d, r, a, 2, SL_CHROMA);
+    else four_taps(d, r, a, 2, SL_PLAIN);
+    return;
+  }
+  if (range == SL_LUMA) four_taps(d, r, a, 1, SL_LUMA);
+  else if (range == SL_CHROMA) four_taps(d, r, a, 1, SL_CHROMA);
+  else four_taps(d, r, a, 1, SL_PLAIN);
 }
 
 SSSE3 static int halve_both(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int end) {
@@ -190,7 +243,7 @@ SSSE3 static int matrix_luma(uint8_t *y, const int8_t *add, int n) {
   return i;
 }
 
-const struct sl_simd sl_ssse3 = {blend, copy, across, halve, moments, matrix_chroma, matrix_luma};
+const struct sl_simd sl_ssse3 = {blend, blend4, copy, across, across4, halve, moments, matrix_chroma, matrix_luma};
 
 #else // every other machine: plain C
 

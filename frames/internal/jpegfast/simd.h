@@ -5,8 +5,10 @@
 
 struct sl_simd {
   void (*blend)(uint8_t *d, const uint8_t *a, const uint8_t *b, int w1, int n);
+  void (*blend4)(uint8_t *d, const uint8_t *const r[4], const int8_t w[4], int n);
   void (*copy)(uint8_t *d, const uint8_t *r, int n, int range);
   void (*across)(uint8_t *d, const uint8_t *r, const sl_axis *a, int range);
+  void (*across4)(uint8_t *d, const uint8_t *r, const sl_axis *a, int range);
   // Averages by 2^kh columns and 2^kv rows (each 0 or 1); returns the first output it left.
   int (*halve)(uint8_t *d, const uint8_t *a, const uint8_t *b, int lo, int hi, int w, int kh, int kv);
   int (*moments)(const uint8_t *p, int n, uint64_t *sum, uint64_t *squares); // returns how many of the n it has counted

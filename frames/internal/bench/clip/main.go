@@ -15,13 +15,13 @@ import (
 
 func main() {
 	if len(os.Args) < 3 || len(os.Args) > 5 {
-		fmt.Fprintln(os.Stderr, "usage: clip FILE.ivf EVERY (0: decode only) [optimize|plain [FOLDER to write the images to]]")
+		fmt.Fprintln(os.Stderr, "usage: clip FILE.ivf EVERY (0: decode only) [plain|optimize|sharp [FOLDER to write the images to]]")
 		os.Exit(2)
 	}
 	every, err := strconv.Atoi(os.Args[2])
 	if err == nil {
 		args := append(os.Args[3:], "", "")
-		err = run(os.Args[1], every, args[0] == "optimize", args[1])
+		err = run(os.Args[1], every, args[0], args[1])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clip:", err)
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-func run(name string, every int, optimize bool, folder string) error {
+func run(name string, every int, kind, folder string) error {
 	frames, err := bench.Frames(name)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func run(name string, every int, optimize bool, folder string) error {
 		decoded := bench.ProcessCPU()
 		decoding += decoded - start
 		if every > 0 && (i+1)%every == 0 {
-			b, _, _, err := enc.Encode(&pic, jpegfast.Options{Width: 1024, Height: 1024, Quality: 75, Optimize: optimize})
+			b, _, _, err := enc.Encode(&pic, jpegfast.Options{Width: 1024, Height: 1024, Quality: 75, Optimize: kind == "optimize", Sharp: kind == "sharp"})
 			if err != nil {
 				return err
 			}
