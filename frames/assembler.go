@@ -111,6 +111,9 @@ func (a *assembler) push(p *rtp.Packet, at time.Time) []*frame {
 	return a.out
 }
 
+// holds reports whether a packet that was pushed last may be looked at again.
+func (a *assembler) holds(p *rtp.Packet) bool { return a.active || a.stray == p }
+
 // tick lets time pass when no packet comes.
 func (a *assembler) tick(at time.Time) []*frame {
 	a.out = a.out[:0]

@@ -87,7 +87,7 @@ func (t *Track) newLayer(rid string, request func()) (*Layer, error) {
 }
 
 // Push takes one packet of this layer; see Track.Push. Several layers may be pushed to at a time.
-func (l *Layer) Push(p *rtp.Packet, at time.Time) { l.track.push(l, p, at) }
+func (l *Layer) Push(p *rtp.Packet, at time.Time) (kept bool) { return l.track.push(l, p, at) }
 
 // receive takes one packet and gives the frames it completes; t.mu is held.
 func (l *Layer) receive(p *rtp.Packet, at time.Time) []*frame {

@@ -17,9 +17,9 @@ type Codec string
 // The codecs that a track takes.
 const (
 	CodecVP8  Codec = "VP8"
-	CodecVP9  Codec = "VP9"  // profile 0; of spatial layers the lowest
+	CodecVP9  Codec = "VP9"  // profile 0; of layers in space the wanted one
 	CodecH264 Codec = "H264" // constrained baseline to high, packetization modes 0 and 1
-	CodecAV1  Codec = "AV1"  // main profile with 8 bits; of spatial layers the lowest
+	CodecAV1  Codec = "AV1"  // main profile with 8 bits; of layers in space the wanted one
 )
 
 const (
@@ -135,14 +135,15 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Push takes one packet of the first layer that arrived at the given time. It never blocks; p belongs to the track from now on.
-func (t *Track) Push(p *rtp.Packet, at time.Time) { t.push(t.lay.first(), p, at) }
+// Push takes one packet of the first layer that arrived at the given time. It never blocks. A packet that is kept belongs to the track from
+// now on; of the others (nobody watches, say) nothing is held.
+func (t *Track) Push(p *rtp.Packet, at time.Time) (kept bool) { return t.push(t.lay.first(), p, at) }
 
-func (t *Track) push(l *Layer, p *rtp.Packet, at time.Time) {
+func (t *Track) push(l *Layer, p *rtp.Packet, at time.Time) (kept bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
-		return
+		return false
 	}
 	if t.st.Packets == 0 {
 		t.firstPacket = at
@@ -162,6 +163,7 @@ func (t *Track) push(l *Layer, p *rtp.Packet, at time.Time) {
 	if silent || t.asm.width != w || t.asm.height != h || t.asm.needKey && !needed || t.asm.said.screen != screen {
 		signal(t.control)
 	}
+	return l.asm.holds(p)
 }
 
 // enqueue hands assembled frames to the worker.

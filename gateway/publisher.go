@@ -259,7 +259,9 @@ func readVideo(in *rtc.InTrack, layer *frames.Layer) {
 		if err != nil {
 			return
 		}
-		layer.Push(packet, time.Now())
+		if !layer.Push(packet, time.Now()) {
+			in.Reuse()
+		}
 	}
 }
 

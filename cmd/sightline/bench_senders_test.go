@@ -107,7 +107,7 @@ func TestBenchSenders(t *testing.T) {
 				p := browser.start(t)
 				ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
 				defer cancel()
-				if err := p.load(ctx, s.URL+"/healthz"); err != nil { // an empty page of the gateway's origin, without our own page's policy
+				if err := p.load(ctx, s.URL+"/metrics"); err != nil { // a page of the gateway's origin, without our own page's policy
 					t.Fatal(err)
 				}
 				p.eval(fmt.Sprintf(senderScript, pictures))

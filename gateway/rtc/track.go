@@ -18,6 +18,8 @@ const (
 	slabBytes     = 32 << 10 // packets are cut from slabs: one allocation for about 27 of them
 	maxBadInARow  = 1000     // unreadable packets in a row after which a track is given up
 	packetsInSlab = 32
+
+	usualExtensions = 4 // in a packet's header; more cost an allocation
 )
 
 // InTrack is one incoming track. Its reader owns it: ReadRTP or Drain from one goroutine, the rest from any.
@@ -48,6 +50,9 @@ type InTrack struct {
 
 	slab    []byte       // only ReadRTP
 	headers []rtp.Packet // only ReadRTP
+
+	slabBefore    []byte       // before the latest packet, for Reuse; nil: it was given back
+	headersBefore []rtp.Packet // likewise
 
 	reports atomic.Pointer[func(SenderReport)]
 
@@ -112,17 +117,34 @@ func (t *InTrack) ReadRTP() (*rtp.Packet, error) {
 			return nil, err
 		}
 		raw := t.slab[:n:n]
-		t.slab = t.slab[n:]
 		if len(t.headers) == 0 {
-			t.headers = make([]rtp.Packet, packetsInSlab)
+			t.headers = newHeaders()
 		}
 		p := &t.headers[0]
-		t.headers = t.headers[1:]
+		t.slabBefore, t.headersBefore = t.slab, t.headers
+		t.slab, t.headers = t.slab[n:], t.headers[1:]
 		if p.Unmarshal(raw) == nil {
 			return p, nil
 		}
 		t.bad.Add(1)
 	}
+}
+
+// Reuse gives the latest packet of ReadRTP back: its memory is the next one's.
+func (t *InTrack) Reuse() {
+	if t.slabBefore != nil {
+		t.slab, t.headers = t.slabBefore, t.headersBefore
+		t.slabBefore, t.headersBefore = nil, nil
+	}
+}
+
+// newHeaders makes packets with room for their header extensions.
+func newHeaders() []rtp.Packet {
+	headers, room := make([]rtp.Packet, packetsInSlab), make([]rtp.Extension, packetsInSlab*usualExtensions)
+	for i := range headers {
+		headers[i].Extensions = room[i*usualExtensions : i*usualExtensions : (i+1)*usualExtensions]
+	}
+	return headers
 }
 
 // read gives one raw packet. Only a run of errors without a packet between them ends the track: one that the
