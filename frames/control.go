@@ -78,6 +78,7 @@ func (t *Track) passTime(now time.Time) {
 	}
 	t.answers.tick(now)
 	t.choose(now)
+	t.fillGaps(now)
 	if t.chosen.now.policy == PolicyKeyframe && (t.holding || t.st.CBytes > 0) {
 		signal(t.work) // a better picture may not have come; memory may be given back
 	}
@@ -107,7 +108,7 @@ func (t *Track) needsKey(now time.Time) bool {
 
 // state is the source's state now; t.mu is held.
 func (t *Track) state(now time.Time) SourceState {
-	s := SourceState{State: StateLive, Width: t.asm.width, Height: t.asm.height, Screen: t.cfg.Screen || t.asm.said.screen}
+	s := SourceState{State: StateLive, Width: t.asm.width, Height: t.asm.height, Screen: t.isScreen()}
 	switch {
 	case t.over:
 		s.State = StateEnded
@@ -116,6 +117,8 @@ func (t *Track) state(now time.Time) SourceState {
 		s.State = StateStalled
 	case t.black:
 		s.State = StateBlack
+	default:
+		s.Frozen = !s.Screen && t.still.frozen() && now.Sub(t.lastFrame) < t.cfg.StallAfter
 	}
 	return s
 }

@@ -14,7 +14,7 @@ func (t *Track) Demand() Demand {
 	d := Demand{Subscribers: len(t.subs)}
 	whole := false
 	for _, s := range t.subs {
-		d.FPS = max(d.FPS, min(s.want.FPS, MaxFPS))
+		d.FPS = max(d.FPS, min(max(s.want.FPS, s.want.SpeakingFPS), MaxFPS)) // a sender need not follow each turn of speech
 		whole = whole || !s.key.resize
 		d.Width, d.Height = max(d.Width, s.key.width), max(d.Height, s.key.height)
 	}

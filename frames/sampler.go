@@ -10,11 +10,22 @@ type sampler struct {
 }
 
 // newSampler takes 0 < fps <= MaxFPS; what is out of range is moved into it, NaN to the lowest.
-func newSampler(fps float64) sampler {
+func newSampler(fps float64) sampler { return sampler{interval: intervalOf(fps)} }
+
+func intervalOf(fps float64) time.Duration {
 	if !(fps > 0.01) {
 		fps = 0.01
 	}
-	return sampler{interval: time.Duration(float64(time.Second) / min(fps, MaxFPS))}
+	return time.Duration(float64(time.Second) / min(fps, MaxFPS))
+}
+
+// retime changes the rate, from the last picture taken on.
+func (s *sampler) retime(fps float64) {
+	interval := intervalOf(fps)
+	if !s.next.IsZero() {
+		s.next = s.next.Add(interval - s.interval)
+	}
+	s.interval = interval
 }
 
 func (s *sampler) fps() float64 { return float64(time.Second) / float64(s.interval) }

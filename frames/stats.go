@@ -20,6 +20,7 @@ type SourceState struct {
 	Width, Height int // pixels of the newest key frame; 0 until one was seen
 	Codec         Codec
 	Screen        bool // it shows a screen: TrackConfig.Screen, or the sender says so in its packets' headers
+	Frozen        bool // it is live and no screen, and in 15 s of pictures nothing has changed; known only while somebody watches
 }
 
 // PacketDrops counts packets thrown away, by cause.
@@ -79,6 +80,7 @@ type TrackStats struct {
 	EncodeErrors  uint64
 	Delivered     uint64 // images put into mailboxes or given to requests
 	Superseded    uint64 // images displaced in a mailbox by a newer one before they were taken
+	Unchanged     uint64 // images withheld from subscriptions that want changes, because their pictures showed none
 	PolicySkipped uint64 // whole frames that the policy left undecoded; not among the drops
 	PLIs          uint64 // key frames asked for
 	PLIsAnswered  uint64 // key frames that came for it; several requests may have one answer
@@ -87,10 +89,14 @@ type TrackStats struct {
 	Subscriptions int
 	Waiting       int // requests waiting for an image
 
-	PLIAnswerTime  time.Duration // from a request to the whole key frame, smoothed; 0: none yet
-	LastPacketAt   time.Time
-	LastCapturedAt time.Time // of the newest image
-	CBytes         int64     // C memory held by decoder and encoder, as far as they know
+	PLIAnswerTime    time.Duration // from a request to the whole key frame, smoothed; 0: none yet
+	LastPacketAt     time.Time
+	LastCapturedAt   time.Time     // of the newest image
+	LastCaptureError time.Duration // likewise; 0: not known
+	LastCaptureClock CaptureClock
+	Screen, Frozen   bool   // as SourceState has them
+	ReportsDoubted   uint64 // sender reports and capture times in headers that cannot be
+	CBytes           int64  // C memory held by decoder and encoder, as far as they know
 }
 
 // Stats is a snapshot.
@@ -100,7 +106,9 @@ func (t *Track) Stats() TrackStats {
 	defer t.mu.Unlock()
 	s, a := t.st, t.asm
 	s.Source, s.Codec = t.cfg.Source, t.cfg.Codec
-	s.State, s.Width, s.Height = t.state(now).State, a.width, a.height
+	state := t.state(now)
+	s.State, s.Width, s.Height = state.State, a.width, a.height
+	s.Screen, s.Frozen, s.ReportsDoubted = state.Screen, state.Frozen, a.clock.doubted
 	s.Policy, s.InEffect, s.PolicyReason = t.setting, PolicyIdle, "nobody watches"
 	if v := t.chosen.now; a.active {
 		s.InEffect, s.PolicyReason, s.AfterKey = v.policy, v.reason, v.after

@@ -13,12 +13,29 @@ const MaxFPS = 30
 type Want struct {
 	FPS     float64 // images per second: over 0, up to MaxFPS
 	Options EncodeOptions
+
+	SpeakingFPS float64       // the rate while the caller speaks, see Subscription.Speech; 0: FPS
+	OnChange    bool          // only images that show something else than the last one given, at most FPS
+	MaxGap      time.Duration // with OnChange: one after so long nevertheless; 0: none
+}
+
+func (w Want) rate(speaking bool) float64 {
+	if speaking && w.SpeakingFPS > 0 {
+		return w.SpeakingFPS
+	}
+	return w.FPS
 }
 
 // Validate names the first field that is out of range, and the range.
 func (w Want) Validate() error {
 	if !(w.FPS > 0 && w.FPS <= MaxFPS) {
 		return fmt.Errorf("fps %v: must be over 0 and at most %d", w.FPS, MaxFPS)
+	}
+	if w.SpeakingFPS != 0 && !(w.SpeakingFPS > 0 && w.SpeakingFPS <= MaxFPS) {
+		return fmt.Errorf("speaking fps %v: must be over 0 and at most %d", w.SpeakingFPS, MaxFPS)
+	}
+	if w.MaxGap < 0 || w.MaxGap > 0 && !w.OnChange {
+		return fmt.Errorf("max gap %v: must not be negative, and goes with on change", w.MaxGap)
 	}
 	return w.Options.Validate()
 }
@@ -34,13 +51,18 @@ type Subscription struct {
 	sampler sampler
 	seen    uint64 // number of the last picture it was given: one that is early enough to be due again is not taken twice
 	gone    bool
+
+	change    changeGate
+	unchanged uint64 // images withheld by it since Unchanged was last asked
+	speaking  bool
+	given     time.Time // the picture of its last image
 }
 
 // Subscribe adds a watcher; the first one wakes the track. Validate the Want first: a rate out of range is moved into it, and with bad
 // options every encoding fails and is counted.
 func (t *Track) Subscribe(w Want) *Subscription {
 	w.Options = w.Options.clone()
-	s := &Subscription{track: t, box: NewLatest[*Image](), want: w, key: w.Options.key(), sampler: newSampler(w.FPS)}
+	s := &Subscription{track: t, box: NewLatest[*Image](), want: w, key: w.Options.key(), sampler: newSampler(w.FPS), change: changeGate{gap: w.MaxGap}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.subs = append(t.subs, s)

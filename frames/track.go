@@ -85,6 +85,7 @@ type Track struct {
 	firstPacket time.Time
 	lastFrame   time.Time // when the last whole frame arrived
 	black       bool
+	still       stillness
 	imageSeq    uint64
 	cache       [cachedImages]cachedImage
 }
@@ -213,7 +214,7 @@ func (t *Track) deactivate() {
 	t.sleepLayers()
 	t.gate, t.workedAt, t.holding = admission{}, time.Time{}, false
 	t.answers.forget()
-	t.black = false
+	t.black, t.still = false, stillness{}
 	signal(t.work)
 }
 

@@ -25,6 +25,9 @@ type worker struct {
 	pic Picture // valid until the next Decode
 	at  shown   // when it is from
 
+	scene scene  // how it looks, if
+	seen  *scene // it is compared; else nil
+
 	jobs []job // scratch
 }
 
@@ -91,6 +94,9 @@ func (w *worker) step(ctx context.Context) bool {
 	}
 	err := w.decode(f)
 	after, looked, ok := w.look(f, err)
+	if err == nil {
+		w.observe(f.receivedAt)
+	}
 	t.mu.Lock()
 	if looked {
 		t.settled(after, ok)
@@ -184,6 +190,9 @@ func (w *worker) plan() bool {
 		}
 		s.seen = w.at.n
 		s.sampler.took(at)
+		if s.withholds(w.seen, at) {
+			continue
+		}
 		j := w.job(s.key, s.want.Options)
 		j.subs = append(j.subs, s)
 	}
@@ -273,7 +282,7 @@ func (w *worker) deliver(j *job, e encoded, err error) {
 		CapturedAt: w.at.captured.at, CaptureError: w.at.captured.error, CaptureClock: w.at.captured.by, ReceivedAt: w.at.receivedAt, RTPTimestamp: w.at.ts, Black: e.black,
 	}
 	t.st.Encoded++
-	t.st.LastCapturedAt = img.CapturedAt
+	t.st.LastCapturedAt, t.st.LastCaptureError, t.st.LastCaptureClock = img.CapturedAt, img.CaptureError, img.CaptureClock
 	if t.asm.active && t.black != e.black {
 		t.black = e.black
 		signal(t.control)
@@ -285,10 +294,7 @@ func (w *worker) deliver(j *job, e encoded, err error) {
 // hand gives an image to everybody of a job; t.mu is held.
 func (t *Track) hand(j *job, img *Image) {
 	for _, s := range j.subs {
-		t.st.Delivered++
-		if _, was := s.box.Put(img); was {
-			t.st.Superseded++
-		}
+		t.give(s, img)
 	}
 	for _, r := range j.waiters {
 		if t.answer(r, img, nil) {
