@@ -98,6 +98,9 @@ func loadClips(ctx context.Context, o options, encode Encode) (clips []*whipclie
 			return nil, err
 		}
 		clip, err := whipclient.ReadIVF(name, bytes.NewReader(data))
+		if err == nil && o.temporal > 1 {
+			err = clip.Temporal(o.temporal)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -32,6 +32,7 @@ type options struct {
 	duration, startEvery, slowFor                    time.Duration
 
 	clip, codec, size, speech string
+	temporal                  int
 	fps, bitrate              float64
 	keyEvery                  time.Duration
 	simulcast, ignorePLI      bool
@@ -121,6 +122,7 @@ func newFlags(o *options, getenv func(string) string, stderr io.Writer) *flag.Fl
 	f.DurationVar(&o.churn, "churn", 0, "sessions come and go: each ends after this time, give or take a half, and a new one takes its place; 0 = they stay")
 
 	f.StringVar(&o.clip, "clip", "", "IVF `file` with VP8 or H264 to send in a loop, from memory; for --simulcast two or three, the smallest first, with commas between them (default: synthetic video)")
+	f.IntVar(&o.temporal, "temporal-layers", 1, "the --clip was coded in so many temporal layers: 1, 2 or 3, as libvpx orders them")
 	f.StringVar(&o.codec, "codec", "vp8", "`codec` of synthetic video: vp8 or h264")
 	f.StringVar(&o.size, "size", "640x480", "`size` of synthetic video")
 	f.Float64Var(&o.fps, "fps", 0, "frames a second to send; 0 = the clip's own rate, 30 of synthetic video")
@@ -195,6 +197,8 @@ func (o *options) check() (err error) {
 		return fmt.Errorf("--key-every %v: 100ms to 1m are allowed", o.keyEvery)
 	case o.simulcast && o.clip != "" && (clips < 2 || clips > 3):
 		return errors.New("--simulcast with --clip: two or three files are allowed, the smallest first, with commas between them")
+	case o.temporal < 1 || o.temporal > 3 || o.temporal > 1 && o.clip == "":
+		return fmt.Errorf("--temporal-layers %d: 1 to 3 are allowed, 2 and 3 with --clip only", o.temporal)
 	case !o.simulcast && clips > 1:
 		return errors.New("--clip: several files are layers, for --simulcast only")
 	case o.delay > time.Minute || o.jitter > time.Minute:

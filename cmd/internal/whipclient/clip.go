@@ -27,6 +27,8 @@ type Clip struct {
 	Width, Height int    // pixels, of the first key frame; 0 for H264
 	FPS           float64
 	Frames        []Frame // the first is a key frame
+
+	temporal []uint8 // the temporal layer of each frame, going round; nil without layers
 }
 
 // NewClip makes a clip of VP8 frames.
@@ -48,6 +50,36 @@ func NewClip(name string, fps float64, frames [][]byte) (*Clip, error) {
 	// RFC 6386 §9.1: 14 bits each after the start code; the upper two are a scaling hint.
 	c.Width, c.Height = int(first.Data[6])|int(first.Data[7]&0x3f)<<8, int(first.Data[8])|int(first.Data[9]&0x3f)<<8
 	return c, nil
+}
+
+// temporalPatterns are the layers of frames as libvpx's encoders of two and three temporal layers go round.
+var temporalPatterns = map[int][]uint8{2: {0, 1}, 3: {0, 2, 1, 2}}
+
+// Temporal says that a clip of VP8 was coded in so many temporal layers, 2 or 3, the first frame being of the lowest: its
+// packets then tell the layers (RFC 7741 §4.2).
+func (c *Clip) Temporal(layers int) error {
+	pattern := temporalPatterns[layers]
+	if pattern == nil || c.MimeType != webrtc.MimeTypeVP8 {
+		return fmt.Errorf("%s in %d temporal layers: 2 or 3 of VP8 are allowed", c.Name, layers)
+	}
+	c.temporal = pattern
+	for i := range c.Frames {
+		f := &c.Frames[i]
+		f.payloads = nil
+		const descriptor, most = 6, mtu - rtpHeader - 6
+		for at := 0; at < len(f.Data); at += most {
+			part := f.Data[at:min(at+most, len(f.Data))]
+			payload := make([]byte, descriptor, descriptor+len(part))
+			payload[0] = 0x80 // X
+			if at == 0 {
+				payload[0] |= 0x10 // S
+			}
+			payload[1], payload[2] = 0xe0, 0x80 // I, L, T; M: 15 bits of picture ID
+			payload[5] = pattern[i%len(pattern)] << 6
+			f.payloads = append(f.payloads, append(payload, part...))
+		}
+	}
+	return nil
 }
 
 // NewH264Clip makes a clip of H264 access units in Annex B (ITU-T H.264 annex B); the first has SPS, PPS and an IDR picture.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/pion/rtp/codecs"
 )
 
 // vp8 makes the start of a VP8 frame: enough for what a publisher looks at.
@@ -72,5 +74,32 @@ func TestReadIVFRefuses(t *testing.T) {
 		if _, err := ReadIVF("c.ivf", bytes.NewReader(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
+	}
+}
+
+func TestTemporalLayersAreInThePackets(t *testing.T) {
+	clip, err := NewClip("c", 30, [][]byte{vp8(true, 640, 480), vp8(false, 0, 0), vp8(false, 0, 0), append(vp8(false, 0, 0), make([]byte, 3000)...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clip.Temporal(3); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint8{0, 2, 1, 2} {
+		var data []byte
+		for k, payload := range clip.Frames[i].payloads {
+			var p codecs.VP8Packet
+			part, err := p.Unmarshal(payload)
+			if err != nil || p.TID != want || p.T != 1 || p.L != 1 || p.I != 1 || (p.S == 1) != (k == 0) || len(payload) > mtu-rtpHeader {
+				t.Errorf("frame %d, packet %d of %d bytes: %+v, %v", i, k, len(payload), p, err)
+			}
+			data = append(data, part...)
+		}
+		if !bytes.Equal(data, clip.Frames[i].Data) {
+			t.Errorf("frame %d: %d bytes of %d", i, len(data), len(clip.Frames[i].Data))
+		}
+	}
+	if clip.Temporal(4) == nil {
+		t.Error("4 layers are taken")
 	}
 }

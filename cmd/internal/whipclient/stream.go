@@ -32,6 +32,7 @@ type stream struct {
 	packet  rtp.Packet // of the present moment: made once, sent again and again
 	scratch [mtu]byte
 	picture uint16 // of the VP8 descriptor, 15 bits (RFC 7741 §4.2)
+	base    uint8  // TL0PICIDX of it: counts the frames of the lowest temporal layer
 }
 
 func (p *Publisher) newStream(clip *Clip, rid string) (*stream, error) {
@@ -94,7 +95,7 @@ func (s *stream) play(ctx context.Context, failed <-chan struct{}) error {
 			lastKey = now
 		}
 		s.packet.Timestamp = base + uint32(uint64(float64(n)*clockRate/s.fps))
-		if err := s.send(frame, interval); err != nil {
+		if err := s.send(next, interval); err != nil {
 			if errors.Is(err, io.ErrClosedPipe) {
 				return errors.New("the connection to the gateway was closed")
 			}
@@ -131,10 +132,13 @@ func (s *stream) choose(next int, now, lastKey time.Time) int {
 	}
 }
 
-// send sends a frame. Its payloads belong to all publishers, so the picture ID goes into a copy.
-func (s *stream) send(frame *Frame, interval time.Duration) error {
-	first, vp8 := time.Now(), s.clip.MimeType == webrtc.MimeTypeVP8
+// send sends frame i. Its payloads belong to all publishers, so what counts up in VP8's descriptor goes into a copy.
+func (s *stream) send(i int, interval time.Duration) error {
+	frame, first, vp8 := &s.clip.Frames[i], time.Now(), s.clip.MimeType == webrtc.MimeTypeVP8
 	s.picture++
+	if layers := s.clip.temporal; layers != nil && layers[i%len(layers)] == 0 {
+		s.base++
+	}
 	bursts := (len(frame.payloads) + burst - 1) / burst
 	for i, payload := range frame.payloads {
 		if i > 0 && i%burst == 0 {
@@ -143,6 +147,9 @@ func (s *stream) send(frame *Frame, interval time.Duration) error {
 		if vp8 {
 			payload = s.scratch[:copy(s.scratch[:], payload)]
 			binary.BigEndian.PutUint16(payload[2:], 0x8000|s.picture)
+			if s.clip.temporal != nil {
+				payload[4] = s.base
+			}
 		}
 		s.packet.Payload, s.packet.Marker = payload, i == len(frame.payloads)-1
 		if s.packet.Marker {
