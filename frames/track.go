@@ -76,6 +76,7 @@ type Track struct {
 	watchIn  int       // key frames until settling looks again
 	workedAt time.Time // a key frame's picture is being made since; zero: none is
 	holding  bool      // it is held back for a better one
+	held     shown     // the picture that the worker has
 
 	subs       []*Subscription
 	waiters    []*waiter
@@ -212,7 +213,7 @@ func (t *Track) activate() {
 func (t *Track) deactivate() {
 	t.queue.take(t.queue.n)
 	t.sleepLayers()
-	t.gate, t.workedAt, t.holding = admission{}, time.Time{}, false
+	t.gate, t.workedAt, t.holding, t.held = admission{}, time.Time{}, false, shown{}
 	t.answers.forget()
 	t.black, t.still = false, stillness{}
 	signal(t.work)

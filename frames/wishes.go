@@ -34,8 +34,10 @@ func (t *Track) wantedFPS() (fps float64) {
 
 // nextDue is when somebody next wants a picture; ok is false when nobody does. t.mu is held.
 func (t *Track) nextDue(now time.Time) (at time.Time, ok bool) {
-	if len(t.waiters) > 0 {
-		return now, true
+	for _, w := range t.waiters {
+		if !w.wants(t.held) {
+			return now, true
+		}
 	}
 	for _, s := range t.subs {
 		if next := s.sampler.next; !ok || next.Before(at) {

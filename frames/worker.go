@@ -154,6 +154,7 @@ func (w *worker) account(f *frame, err error) {
 			w.breakChain()
 		}
 	}
+	t.held = w.at
 	t.asm.recycle(f)
 	t.st.CBytes = w.bytes()
 }

@@ -6,6 +6,9 @@ import (
 	"sightline/frames/internal/jpegfast"
 )
 
+// linger is how long a picture is kept where images are requested one by one: the next request may want it with other options.
+const linger = 300 * time.Millisecond
+
 // borrowDecoder takes a decoder from the pool for a key frame; where there is none, it makes one.
 func (w *worker) borrowDecoder(f *frame) (err error) {
 	if w.dec != nil {
@@ -60,9 +63,11 @@ func (w *worker) rest() {
 	t := w.t
 	now := time.Now()
 	t.mu.Lock()
-	free := t.chosen.now.policy == PolicyKeyframe && t.queue.n == 0 && !t.gate.expecting(now) && !now.Before(w.at.hold)
+	free := t.chosen.now.policy == PolicyKeyframe && t.queue.n == 0 && !t.gate.expecting(now) && !now.Before(w.at.hold) &&
+		(now.Sub(t.lastDemand) >= demandHold || now.Sub(w.at.receivedAt) >= linger)
 	if free {
 		t.gate.open = false // what follows refers to pictures that are gone
+		t.held = shown{}
 	}
 	t.mu.Unlock()
 	if free {

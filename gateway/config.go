@@ -13,6 +13,7 @@ import (
 
 	chatctx "sightline/context"
 	"sightline/context/fetch"
+	"sightline/frames"
 	"sightline/gateway/auth"
 	"sightline/gateway/cluster"
 	"sightline/gateway/rtc"
@@ -83,6 +84,7 @@ type Config struct {
 	// MaxVideoBitrate is what a publisher is asked at most to send of one video source, in bits per second; it is asked for less when less
 	// is wanted. -1: it is asked for nothing and sends what it likes.
 	MaxVideoBitrate int
+	DecodePolicy    frames.Policy // of sources for which nobody has set another; default frames.PolicyAuto
 
 	hello, silence time.Duration // helloTimeout and silenceTimeout; tests shorten them
 }
@@ -104,6 +106,7 @@ func (c Config) withDefaults() Config {
 	def(&c.hello, helloTimeout)
 	def(&c.silence, silenceTimeout)
 	def(&c.MaxVideoBitrate, DefaultMaxVideoBitrate)
+	def(&c.DecodePolicy, frames.PolicyAuto)
 	c.Media.MaxVideoBPS = max(c.MaxVideoBitrate, 0)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

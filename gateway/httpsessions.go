@@ -49,6 +49,8 @@ type sourceDetail struct {
 	BitrateBPS     int64         `json:"bitrate_bps"`
 	BitrateCapBPS  int           `json:"bitrate_cap_bps"`
 	Policy         string        `json:"policy"`
+	InEffect       string        `json:"policy_in_effect"`
+	PolicyReason   string        `json:"policy_reason"`
 	Decoded        uint64        `json:"decoded"`
 	Delivered      uint64        `json:"delivered"`
 	Superseded     uint64        `json:"superseded"`
@@ -56,7 +58,10 @@ type sourceDetail struct {
 	Lost           uint64        `json:"lost"`
 	Packets        uint64        `json:"packets"`
 	KeyFrames      uint64        `json:"key_frames"`
+	PolicySkipped  uint64        `json:"policy_skipped"`
 	PLIs           uint64        `json:"plis"`
+	PLIsAnswered   uint64        `json:"plis_answered"`
+	PLIAnswerMS    int64         `json:"pli_answer_ms"` // smoothed; 0: none was answered yet
 	Layers         []layerDetail `json:"layers"`
 	LayerSwitches  uint64        `json:"layer_switches"`
 	SpatialLayer   int           `json:"spatial_layer"`
@@ -152,12 +157,13 @@ func (src *source) detail(now time.Time) sourceDetail {
 		return d
 	}
 	st := track.Stats()
-	d.Codec, d.Policy = string(st.Codec), string(st.Policy)
+	d.Codec, d.Policy, d.InEffect, d.PolicyReason = string(st.Codec), string(st.Policy), string(st.InEffect), st.PolicyReason
 	d.FPS, d.BitrateBPS = st.FPS, int64(st.BitrateBPS)
 	d.BitrateCapBPS = src.bitrateCap()
 	d.Decoded, d.Delivered, d.Superseded = st.Decoded, st.Delivered, st.Superseded
 	d.Dropped, d.Lost, d.Packets = st.FrameDrops.Total(), st.Lost, st.Packets
-	d.KeyFrames, d.PLIs = st.KeyFrames, st.PLIs
+	d.KeyFrames, d.PolicySkipped = st.KeyFrames, st.PolicySkipped
+	d.PLIs, d.PLIsAnswered, d.PLIAnswerMS = st.PLIs, st.PLIsAnswered, st.PLIAnswerTime.Milliseconds()
 	for _, l := range st.Layers {
 		d.Layers = append(d.Layers, layerDetail{l.RID, l.Used, l.Sent, l.Width, l.Height, l.FPS, int64(l.BitrateBPS), l.Packets, l.Lost})
 	}

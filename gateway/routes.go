@@ -29,6 +29,7 @@ func (s *Server) routes() http.Handler {
 	api("/v1/sessions", map[string]http.HandlerFunc{"GET": s.listSessions, "POST": s.createSession})
 	api("/v1/sessions/{id}", map[string]http.HandlerFunc{"GET": s.getSession, "DELETE": s.deleteSession})
 	api("/v1/sessions/{id}/image", map[string]http.HandlerFunc{"GET": s.getImage})
+	api("/v1/sessions/{id}/sources/{name}", map[string]http.HandlerFunc{"PATCH": s.changeSource})
 	api("/v1/sessions/{id}/context", map[string]http.HandlerFunc{"GET": s.getContext, "POST": s.appendContext})
 	api("/v1/sessions/{id}/pipeline", map[string]http.HandlerFunc{"POST": s.switchPipeline})
 	api("/v1/sessions/{id}/pipeline/seed", map[string]http.HandlerFunc{"GET": s.getSeed})
@@ -63,7 +64,7 @@ func (s *Server) baseURL(r *http.Request) string {
 // byMethod answers other methods with 405, Allow and problem JSON; GET also serves HEAD.
 func byMethod(methods map[string]http.HandlerFunc) http.HandlerFunc {
 	var names []string
-	for _, m := range []string{"GET", "POST", "DELETE"} {
+	for _, m := range []string{"GET", "POST", "PATCH", "DELETE"} {
 		if methods[m] != nil {
 			names = append(names, m)
 		}

@@ -36,7 +36,7 @@ func needOf(pattern string, r *http.Request) need {
 			return needAdmin
 		}
 		return needMember
-	case "/v1/sessions/{id}/image", "/v1/sessions/{id}/context", "/v1/sessions/{id}/pipeline", "/v1/sessions/{id}/pipeline/seed",
+	case "/v1/sessions/{id}/image", "/v1/sessions/{id}/sources/{name}", "/v1/sessions/{id}/context", "/v1/sessions/{id}/pipeline", "/v1/sessions/{id}/pipeline/seed",
 		"/v1/sessions/{id}/blobs/{sha256}", "/v1/agent":
 		return needAgent
 	case "/v1/realtime":

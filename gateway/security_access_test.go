@@ -78,7 +78,8 @@ func TestRolesAndSessions(t *testing.T) {
 	for _, c := range []row{
 		{"GET", "/v1/sessions/%s", "", 200, 200, 200, 404, 200, 200, 200},
 		{"GET", "/v1/sessions/%s/context", "", no, 200, 200, 404, no, 200, 200},
-		{"GET", "/v1/sessions/%s/image?wait_ms=0", "", no, 404, 404, 404, no, 404, 404}, // no source
+		{"GET", "/v1/sessions/%s/image?wait_ms=0", "", no, 404, 404, 404, no, 404, 404},                   // no source
+		{"PATCH", "/v1/sessions/%s/sources/camera", `{"policy":"full"}`, no, 404, 404, 404, no, 404, 404}, // no source
 		{"GET", "/v1/sessions/%s/blobs/" + strings.Repeat("0", 64), "", no, 404, 404, 404, no, 404, 404},
 		{"POST", "/v1/sessions/%s/context", "{}", no, 400, 400, 404, no, 400, 400},
 		{"POST", "/v1/sessions/%s/pipeline", "{}", no, 400, 400, 404, no, 400, 400},

@@ -26,7 +26,8 @@ type source struct {
 	track   *frames.Track
 	cancel  context.CancelFunc
 	state   frames.SourceState
-	seqBase uint64 // images of earlier tracks: seq goes on over a reconnect
+	seqBase uint64        // images of earlier tracks: seq goes on over a reconnect
+	policy  frames.Policy // as somebody has set it; empty: Config.DecodePolicy
 
 	of     *publication // whose track it is
 	in     *rtc.InTrack // where the track's packets come from
@@ -98,7 +99,7 @@ func (s *Session) newVideoLocked(in *rtc.InTrack) (*video, error) {
 	track, err := frames.NewTrack(frames.TrackConfig{
 		Source: in.Source, Codec: frames.Codec(in.Codec), RequestKeyFrame: requestKeyFrame,
 		Extensions: extensions(in), ParameterSets: in.ParameterSets(),
-		Screen: in.Source == sourceScreen,
+		Screen: in.Source == sourceScreen, Policy: src.decodes(s.cfg.DecodePolicy),
 		Budget: s.shared.budget, Log: s.logger,
 		OnState: func(state frames.SourceState) { s.sourceChanged(src, track, state) },
 	})

@@ -15,6 +15,7 @@ import (
 
 	chatctx "sightline/context"
 	"sightline/context/fetch"
+	"sightline/frames"
 	"sightline/gateway"
 	"sightline/gateway/auth"
 	"sightline/gateway/rtc"
@@ -33,7 +34,7 @@ func (p program) serveUntilSignal(s *settings) error {
 		},
 		Store: chatctx.NewMemStore(), Web: web.Files(), WebPolicy: web.ContentSecurityPolicy, Log: log,
 		SessionGrace: s.sessionGrace, Retention: s.retention, DrainTimeout: s.drainTimeout,
-		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage, MaxVideoBitrate: s.bitrate(),
+		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage, MaxVideoBitrate: s.bitrate(), DecodePolicy: frames.Policy(s.decodePolicy),
 	}
 	var err error
 	if cfg.Auth, err = s.auth.verifier(log); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sightline/context/jetstream"
+	"sightline/frames"
 	"sightline/gateway"
 )
 
@@ -45,6 +46,7 @@ type settings struct {
 	maxMessage   int
 	maxBitrate   int
 	noBitrateCap bool
+	decodePolicy string
 	logFormat    string
 	logLevel     slog.Level
 	config       string
@@ -91,6 +93,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.IntVar(&s.maxMessage, "max-message-bytes", gateway.DefaultMaxMessageBytes, "bytes of one agent message or one HTTP body")
 	f.IntVar(&s.maxBitrate, "max-video-bitrate", gateway.DefaultMaxVideoBitrate, "`bits` a second that a publisher is asked to keep each video source to; to less when agents want less")
 	f.BoolVar(&s.noBitrateCap, "no-bitrate-cap", false, "do not ask publishers to send less: each sends what it likes")
+	f.StringVar(&s.decodePolicy, "decode-policy", string(frames.PolicyAuto), "what is decoded of a video source: auto, keyframe, temporal or full; PATCH /v1/sessions/ID/sources/NAME sets another for one")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.TextVar(&s.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	f.StringVar(&s.config, "config", "", "YAML `file` with these settings, keys as the flags' names")
@@ -182,6 +185,9 @@ func (s *settings) check() error {
 	}
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: allowed are text and json", s.logFormat)
+	}
+	if _, err := frames.ParsePolicy(s.decodePolicy); err != nil {
+		return fmt.Errorf("--decode-policy: %w", err)
 	}
 	if s.maxBitrate < gateway.MinVideoBitrate {
 		return fmt.Errorf("--max-video-bitrate %d: allowed are %d bits a second or more; --no-bitrate-cap asks for nothing", s.maxBitrate, gateway.MinVideoBitrate)

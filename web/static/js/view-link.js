@@ -85,7 +85,7 @@ function drawGatewayHop({ publisher, agent, detail, serverOk, sure }, sources) {
   const live = sources.filter((s) => s.state !== 'ended');
   if (live.length === 0) return hop('gateway', 'off', publisher.state === 'live' && publisher.kind === 'microphone' ? 'sound only' : 'ready, no source', [`entry ${detail.seq ?? 0}`]);
   const s = live[0];
-  hop('gateway', 'good', s.policy === 'idle' ? policyWords(s.policy) : `decodes ${policyWords(s.policy)}`, [`${countText(s.decoded)} decoded`, `${countText(s.delivered)} delivered`, s.lost ? `${s.lost} lost` : '']);
+  hop('gateway', 'good', s.policy_in_effect === 'idle' ? policyWords('idle') : `decodes ${policyWords(s.policy_in_effect)}`, [`${countText(s.decoded)} decoded`, `${countText(s.delivered)} delivered`, s.lost ? `${s.lost} lost` : '']);
 }
 
 function drawAgents({ detail, meId, lastImage, agent }) {
@@ -106,7 +106,7 @@ const FIGURES = [
   ['Picture', (s) => sizeText(s.width, s.height)],
   ['Frames / s', (s) => rateText(s.fps)],
   ['Bitrate', (s) => bitrateText(s.bitrate_bps)],
-  ['Decode policy', (s) => policyWords(s.policy), '', true],
+  ['Decode policy', (s) => `${policyWords(s.policy)}: ${policyWords(s.policy_in_effect)}`, '', true],
   ['Newest', (s) => (Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old` : '–'), 'How old the newest image is'],
   ['Lost', (s) => countText(s.lost), 'Packets that never arrived'],
   ['Decoded', (s) => countText(s.decoded), 'Pictures made of frames'],
