@@ -23,6 +23,7 @@ type voiceStats struct {
 	In       sound.Counts
 	Out      sound.EgressStats
 	Legs     switcher.Counters
+	Provider switcher.LegCounters
 	Notes    recorder.Stats
 	Refused  uint64 // operations that the log did not take: somebody else had recorded or removed the same
 	Window   window.Stats
@@ -30,7 +31,7 @@ type voiceStats struct {
 	Speaking int // that talk
 }
 
-var voiceFigures = join(soundInFigures, soundOutFigures, legFigures, wordFigures)
+var voiceFigures = join(soundInFigures, soundOutFigures, legFigures, providerFigures, wordFigures)
 
 var soundInFigures = join(
 	[]figure[voiceStats]{
@@ -96,6 +97,20 @@ var legFigures = []figure[voiceStats]{
 	counter("control_events_dropped_total", "Events of speech and playback that found a session's queue full.", func(s *voiceStats) uint64 { return s.Legs.Posts }),
 }
 
+// providerFigures are of legs whose model is somebody else's.
+var providerFigures = byLabel("leg_events_total", "What realtime legs passed over or threw away, by kind; frames: images that they sent.", "event", []labelled[voiceStats]{
+	of("early_sound", func(s *voiceStats) uint64 { return s.Provider.EarlySound }),
+	of("unsent_sound", func(s *voiceStats) uint64 { return s.Provider.UnsentSound }),
+	of("stopped_sound", func(s *voiceStats) uint64 { return s.Provider.StoppedSound }),
+	of("early_answer", func(s *voiceStats) uint64 { return s.Provider.EarlyAnswers }),
+	of("late_words", func(s *voiceStats) uint64 { return s.Provider.LateWords }),
+	of("repeated_call", func(s *voiceStats) uint64 { return s.Provider.RepeatedCalls }),
+	of("frames", func(s *voiceStats) uint64 { return s.Provider.Frames }),
+	of("benign_error", func(s *voiceStats) uint64 { return s.Provider.Benign }),
+	of("unknown", func(s *voiceStats) uint64 { return s.Provider.Unknown }),
+	of("malformed", func(s *voiceStats) uint64 { return s.Provider.Malformed }),
+})
+
 // wordFigures are of what is written down.
 var wordFigures = join(
 	[]figure[voiceStats]{
@@ -141,7 +156,7 @@ func (f *soundFigures) end(v *voice) {
 
 // stats is what the voice has counted.
 func (v *voice) stats() voiceStats {
-	s := voiceStats{Out: v.egress.Stats(), Legs: v.switcher.Counters(), Speaking: 1}
+	s := voiceStats{Out: v.egress.Stats(), Legs: v.switcher.Counters(), Provider: v.switcher.LegCounters(), Speaking: 1}
 	s.Notes, s.Refused = v.switcher.Recorded()
 	if v.window != nil {
 		s.Window = v.window.Stats()

@@ -129,6 +129,36 @@ type Leg interface {
 	Run(ctx context.Context, start Start, in *Inbox, out Emit) error
 }
 
+// Counting is what a Leg may be besides: it tells what it has passed over and thrown away. Counted may be called at any time.
+type Counting interface{ Counted() LegCounters }
+
+// LegCounters are what legs of providers count; each drop has its own.
+type LegCounters struct {
+	EarlySound    uint64 // pieces of the caller's sound from before the floor, dropped beyond 20 s
+	UnsentSound   uint64 // batches of it that the provider did not take within 30 s, dropped
+	StoppedSound  uint64 // pieces of the model's sound that came after the interruption or the end of their turn, dropped
+	EarlyAnswers  uint64 // answers that began before the floor, dropped
+	LateWords     uint64 // pieces of what a turn says that came after its end, dropped
+	RepeatedCalls uint64 // tool calls that were told of twice, or answered without being asked for again
+	Frames        uint64 // images sent
+	Benign        uint64 // errors of the provider that mean nothing
+	Unknown       uint64 // messages that nobody here knows
+	Malformed     uint64 // messages that are none, sound that is no sound
+}
+
+func (c *LegCounters) add(o LegCounters) {
+	c.EarlySound += o.EarlySound
+	c.UnsentSound += o.UnsentSound
+	c.StoppedSound += o.StoppedSound
+	c.EarlyAnswers += o.EarlyAnswers
+	c.LateWords += o.LateWords
+	c.RepeatedCalls += o.RepeatedCalls
+	c.Frames += o.Frames
+	c.Benign += o.Benign
+	c.Unknown += o.Unknown
+	c.Malformed += o.Malformed
+}
+
 // Emit takes a leg's output in, in order; safe for concurrent use. It waits while the session is behind and fails when
 // the leg is stopped.
 type Emit func(ctx context.Context, o Output) error

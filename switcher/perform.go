@@ -212,7 +212,19 @@ func (s *Switcher) runLeg(l *leg, a aStart) error {
 			return "", nil, fail(NotFound, "url", "the session has no images")
 		}
 	}
-	return l.pipe.New().Run(l.ctx, start, l.inbox, s.emit(l))
+	made := l.pipe.New()
+	if c, ok := made.(Counting); ok {
+		s.mu.Lock()
+		s.counting[l.epoch] = c
+		s.mu.Unlock()
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.counting, l.epoch)
+			s.counted.add(c.Counted())
+		}()
+	}
+	return made.Run(l.ctx, start, l.inbox, s.emit(l))
 }
 
 // toolList is what a leg may call.

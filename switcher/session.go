@@ -42,9 +42,11 @@ type Switcher struct {
 	infos      []LegInfo
 	rates      []int
 	counters   Counters
-	seeds      []seeded // newest last
-	posts      uint64   // dropped
-	sound      uint64   // dropped by inboxes of legs that have ended
+	seeds      []seeded            // newest last
+	posts      uint64              // dropped
+	sound      uint64              // dropped by inboxes of legs that have ended
+	counting   map[uint64]Counting // running legs that count, by epoch
+	counted    LegCounters         // of those that have ended
 	epoch      atomic.Uint64
 	late       atomic.Uint64 // outputs of legs that are stopped
 }
@@ -89,7 +91,7 @@ func New(cfg Config) (*Switcher, error) {
 	}
 	s := &Switcher{
 		cfg: cfg, box: newMailbox[event](), ear: newEar(cfg.Times.PreRoll, cfg.Times.Replay), rec: rec, notes: newMailbox[note](), ended: make(chan struct{}),
-		legs: map[uint64]*leg{}, owed: map[*leg]int{}, tools: map[string]context.CancelFunc{}, tickets: map[uint64]*ticket{}, begun: map[string]begun{},
+		legs: map[uint64]*leg{}, owed: map[*leg]int{}, tools: map[string]context.CancelFunc{}, tickets: map[uint64]*ticket{}, begun: map[string]begun{}, counting: map[uint64]Counting{},
 	}
 	s.log = newWriter(cfg.Log, func(err error) { cfg.Logger.Warn("a switch cannot be recorded now", "error", err) })
 	if cfg.Speaker != nil {
@@ -399,6 +401,17 @@ func (s *Switcher) Seed(epoch uint64) (seed Seed, ok bool) {
 		}
 	}
 	return Seed{}, false
+}
+
+// LegCounters sum what legs have counted, running ones and those that have ended.
+func (s *Switcher) LegCounters() LegCounters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.counted
+	for _, c := range s.counting {
+		sum.add(c.Counted())
+	}
+	return sum
 }
 
 // Recorded counts what became of what was said on its way into the log; refused: what somebody else had

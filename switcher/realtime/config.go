@@ -114,3 +114,12 @@ func (l *Leg) Counters() Counters {
 	return Counters{c.earlySound.Load(), c.unsentSound.Load(), c.stoppedSound.Load(), c.earlyAnswers.Load(), c.repeatedCalls.Load(),
 		c.benign.Load(), c.unknown.Load(), c.malformed.Load()}
 }
+
+// Counted implements switcher.Counting.
+func (l *Leg) Counted() switcher.LegCounters {
+	c := l.Counters()
+	return switcher.LegCounters{
+		EarlySound: c.EarlySound, UnsentSound: c.UnsentSound, StoppedSound: c.StoppedSound, EarlyAnswers: c.EarlyAnswers,
+		RepeatedCalls: c.RepeatedCalls, Benign: c.Benign, Unknown: c.Unknown, Malformed: c.Malformed,
+	}
+}

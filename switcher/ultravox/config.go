@@ -115,3 +115,12 @@ func (l *Leg) Counters() Counters {
 	return Counters{c.earlySound.Load(), c.unsentSound.Load(), c.stoppedSound.Load(), c.earlyAnswers.Load(), c.lateWords.Load(),
 		c.repeatedCalls.Load(), c.unknown.Load(), c.malformed.Load()}
 }
+
+// Counted implements switcher.Counting.
+func (l *Leg) Counted() switcher.LegCounters {
+	c := l.Counters()
+	return switcher.LegCounters{
+		EarlySound: c.EarlySound, UnsentSound: c.UnsentSound, StoppedSound: c.StoppedSound, EarlyAnswers: c.EarlyAnswers,
+		LateWords: c.LateWords, RepeatedCalls: c.RepeatedCalls, Unknown: c.Unknown, Malformed: c.Malformed,
+	}
+}
