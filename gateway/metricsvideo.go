@@ -20,6 +20,8 @@ var videoFigures = join(
 		counter("images_encoded_total", "Images made; one may go to many agents.", func(s *videoStats) uint64 { return s.Encoded }),
 		counter("image_encode_errors_total", "Pictures of which no image could be made.", func(s *videoStats) uint64 { return s.EncodeErrors }),
 		counter("images_delivered_total", "Images given to subscriptions and requests.", func(s *videoStats) uint64 { return s.Delivered }),
+		counter("images_unchanged_total", "Images withheld from wishes for changes, because their pictures showed none.", func(s *videoStats) uint64 { return s.Unchanged }),
+		counter("capture_reports_doubted_total", "Sender reports and capture times that cannot be.", func(s *videoStats) uint64 { return s.ReportsDoubted }),
 		counter("images_superseded_total", "Images replaced by a newer one before a slow agent took them.", func(s *videoStats) uint64 { return s.Superseded }),
 		counter("key_frame_requests_total", "Key frames asked for.", func(s *videoStats) uint64 { return s.PLIs }),
 		counter("key_frame_requests_answered_total", "Key frames that came for it; several requests may have one answer.", func(s *videoStats) uint64 { return s.PLIsAnswered }),
