@@ -1,0 +1,9 @@
+package gateway
+
+import (
+	"testing"
+
+	"sightline/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m, nil) }
