@@ -1,10 +1,11 @@
 package frames
 
 import (
+	"os"
 	"testing"
 
 	"sightline/frames/internal/cmem"
 	"sightline/internal/leakcheck"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m, cmem.InUse) }
+func TestMain(m *testing.M) { os.Exit(leakcheck.Run(m, leakcheck.Check{CBytes: cmem.InUse})) }

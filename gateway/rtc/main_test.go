@@ -1,9 +1,10 @@
 package rtc
 
 import (
+	"os"
 	"testing"
 
 	"sightline/internal/leakcheck"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m, nil) }
+func TestMain(m *testing.M) { os.Exit(leakcheck.Run(m, leakcheck.Check{})) }

@@ -3,7 +3,6 @@ package leakcheck
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"sort"
 	"strings"
@@ -19,37 +18,56 @@ const patience = 10 * time.Second
 // cSlack is what C libraries keep for good: tables of the first decoder, buffers of their allocator's threads.
 const cSlack = 2 << 20
 
-// Main runs the tests and exits: with 1 also when all passed and something is left. cBytes tells how much C memory is in use; nil
-// when the package has none.
-func Main(m *testing.M, cBytes func() int64) {
-	files := descriptors()
-	held := int64(0)
-	if cBytes != nil {
-		held = cBytes()
-	}
-	code := m.Run()
-	if code == 0 {
-		if left := Left(files, cBytes, held); left != "" {
-			fmt.Fprintf(os.Stderr, "left after all tests have passed: %s\n", left)
-			code = 1
-		}
-	}
-	os.Exit(code)
+// Check says what there is to look at besides goroutines and descriptors.
+type Check struct {
+	CBytes func() int64 // how much C memory is in use; nil: the package has none
+	Settle func()       // closes what is kept open on purpose, such as idle HTTP connections; nil: nothing is
 }
 
-// Left waits until nothing is left beyond the descriptors and the C memory that there were, or says what is.
-func Left(files map[string]int, cBytes func() int64, held int64) string {
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	if err := goleak.Find(); err != nil { // waits by itself, less than a second
+// Run runs the tests and gives the exit code: 1 also when all passed and something is left.
+func Run(m *testing.M, c Check) int {
+	before := c.look()
+	code := m.Run()
+	if code != 0 {
+		return code
+	}
+	if left := c.left(before); left != "" {
+		fmt.Fprintf(os.Stderr, "left after all tests have passed: %s\n", left)
+		return 1
+	}
+	return 0
+}
+
+// held is what there was before.
+type held struct {
+	files  map[string]int
+	cBytes int64
+}
+
+func (c Check) look() held {
+	h := held{files: descriptors()}
+	if c.CBytes != nil {
+		h.cBytes = c.CBytes()
+	}
+	return h
+}
+
+// left waits until nothing is left beyond what there was, or says what is.
+func (c Check) left(before held) string {
+	if c.Settle != nil {
+		c.Settle()
+	}
+	if goleak.Find() != nil { // it waits by itself, less than a second
 		time.Sleep(patience / 4)
 		if err := goleak.Find(); err != nil {
 			return err.Error()
 		}
 	}
-	var left string
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if left = more(files, descriptors()); left == "" && cBytes != nil && cBytes() > held+cSlack {
-			left = fmt.Sprintf("%d kB of C memory, %d kB before", cBytes()>>10, held>>10)
+		now := c.look()
+		left := more(before.files, now.files)
+		if left == "" && now.cBytes > before.cBytes+cSlack {
+			left = fmt.Sprintf("%d kB of C memory, %d kB before", now.cBytes>>10, before.cBytes>>10)
 		}
 		if left == "" || time.Now().After(end) {
 			return left
