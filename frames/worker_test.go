@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/pion/rtp"
+
+	"sightline/frames/internal/yuv"
 )
 
 // TestG9APictureIsTakenOnce: with a picture late in its interval the next time is so near that the same picture would be due again.
@@ -115,5 +117,24 @@ func TestG9APictureIsEncodedOnce(t *testing.T) {
 	serve()
 	if s := track.Stats(); s.Encoded != 4 || s.Delivered != 7 { // another wish, then both of a new picture
 		t.Errorf("%d encoded, %d delivered; want 4 and 7", s.Encoded, s.Delivered)
+	}
+}
+
+// TestG11ColourOfTheCarrier: VP8 says nothing of its colours, so that what its packets' headers said counts; it says nothing of the next frame.
+func TestG11ColourOfTheCarrier(t *testing.T) {
+	track, err := NewTrack(TrackConfig{Source: "camera"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{t: track}
+	defer w.close()
+	key := loadClip(t, face480).frames[0]
+	for _, c := range []yuv.Colour{{}, {Matrix: yuv.BT709, FullRange: true}, {Matrix: yuv.BT601}, {}} {
+		if err := w.decode(&frame{data: key, key: true, width: 640, height: 480, colour: c}); err != nil {
+			t.Fatal(err)
+		}
+		if w.pic.Matrix != c.Matrix || w.pic.FullRange != c.FullRange {
+			t.Errorf("%+v: the picture has %v, full range %v", c, w.pic.Matrix, w.pic.FullRange)
+		}
 	}
 }
