@@ -30,8 +30,16 @@ type figures struct {
 			P99 float64 `json:"p99"`
 		} `json:"sent_to_agent_ms"`
 	} `json:"images"`
+	Switches struct {
+		Committed int `json:"committed"`
+		Took      struct {
+			P50 float64 `json:"p50"`
+			P99 float64 `json:"p99"`
+		} `json:"took_ms"`
+	} `json:"switches"`
 	Context struct {
 		Checked int `json:"sessions_checked"`
+		Entries int `json:"entries"`
 		Exact   int `json:"sessions_exact"`
 	} `json:"context"`
 	Gateway struct {
@@ -39,8 +47,10 @@ type figures struct {
 		PerSession float64 `json:"cpu_percent_per_session"`
 		Memory     float64 `json:"rss_mib_per_session"`
 		Lost       float64 `json:"rtp_packets_lost"`
+		Packets    float64 `json:"rtp_packets"`
 	} `json:"gateway"`
-	OwnCPU float64 `json:"cpu_seconds"`
+	Errors map[string]int `json:"errors"`
+	OwnCPU float64        `json:"cpu_seconds"`
 }
 
 // work is what a gateway is to do.
@@ -51,6 +61,7 @@ type work struct {
 	agents   int
 	fps      float64
 	seconds  time.Duration
+	more     []string // flags of sightline-load
 }
 
 // on puts a command onto cores: the gateway's is the last one.
@@ -117,6 +128,7 @@ func (c *capacity) measure(ctx context.Context, url string, w work, pinned bool)
 	args := []string{"--url", url, "--clip", w.video.file, "--temporal-layers", strconv.Itoa(w.video.layers), "--publishers", strconv.Itoa(w.sessions),
 		"--agents", strconv.Itoa(w.agents), "--image-fps", strconv.FormatFloat(w.fps, 'g', -1, 64), "--duration", w.seconds.String(),
 		"--start-every", max(10*time.Millisecond, min(37*time.Millisecond, 3*time.Second/time.Duration(w.sessions))).String(), "--progress", "0s", "--json", file}
+	args = append(args, w.more...)
 	command := exec.CommandContext(ctx, c.load, args...)
 	if pinned {
 		command = c.on(ctx, false, c.load, args...)

@@ -22,6 +22,8 @@ type capacity struct {
 	work          string // a folder of its own
 	quick         bool
 	plot          string
+	peer          string
+	figures       bool
 	seconds       time.Duration // of each measurement
 	taskset       bool
 	policies      bool // the gateway takes --decode-policy
@@ -36,6 +38,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.StringVar(&c.gateway, "gateway", "bin/sightline", "`program` that serves")
 	f.StringVar(&c.load, "load", "bin/sightline-load", "`program` that loads")
 	f.BoolVar(&c.quick, "quick", false, "fewer and shorter measurements, under 2 minutes")
+	f.StringVar(&c.peer, "peer", "", "only compare with this Python `program`: sessions held before images come late")
+	f.BoolVar(&c.figures, "figures", false, "only 100 sessions with two agents each, and 50 that switch pipelines")
 	f.StringVar(&c.plot, "plot", "", "write the cost by number of sessions as SVG into this `file`")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -71,6 +75,12 @@ func (c *capacity) all(ctx context.Context) (err error) {
 	_, err = exec.LookPath("taskset")
 	c.taskset = err == nil && runtime.NumCPU() > 1
 	small := video{"480p", "frames/testdata/face480_90.vp8.ivf", 1, 5}
+	switch {
+	case c.peer != "":
+		return c.beside(ctx, small)
+	case c.figures:
+		return c.wanted(ctx, small)
+	}
 	big := video{"720p", "scripts/bench.d/media/cam720.vp8.ivf", 1, 11}
 	fmt.Fprintf(c.out, "%s; %s. Camera clips of VP8 at 30 frames/s, replayed by sightline-load%s. A session has one agent, which asks for images of 1024×1024.\n\n",
 		time.Now().UTC().Format("2006-01-02"), machine(), c.pinning())

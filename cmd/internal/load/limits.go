@@ -84,7 +84,7 @@ func limitFlags(f *flag.FlagSet) []*limit {
 				return 100 * r.Images.PerSecond / r.Images.Wanted, r.Images.Wanted > 0
 			}},
 		{name: "max-lost", unit: "packets", what: "RTP packets of video that never reached the gateway",
-			of: func(r *Report) (float64, bool) { return r.Gateway.Lost, r.Gateway.Known }},
+			of: func(r *Report) (float64, bool) { return r.Gateway.Lost, r.Gateway.VideoKnown }},
 		{name: "max-errors", unit: "errors", what: "errors of all kinds",
 			of: func(r *Report) (float64, bool) { return float64(countAll(r.Errors)), true }},
 		{name: "max-rss-mib", unit: "MiB", what: "memory of the gateway",

@@ -96,7 +96,8 @@ type Network struct {
 type Gateway struct {
 	Known                bool    `json:"known"`
 	Why                  string  `json:"why_not,omitempty"`
-	FromEmpty            bool    `json:"from_empty"` // no session was live before
+	FromEmpty            bool    `json:"from_empty"`  // no session was live before
+	VideoKnown           bool    `json:"video_known"` // it tells of packets, frames and images
 	CPUCores             float64 `json:"cpu_cores"`
 	CPUPerSessionPercent float64 `json:"cpu_percent_per_session"`
 	RSSBeforeMiB         float64 `json:"rss_before_mib"`
@@ -187,7 +188,7 @@ func (w *watch) gateway(seconds float64) Gateway {
 	const mib = 1 << 20
 	g := Gateway{
 		Known: true, FromEmpty: w.empty != nil && w.empty[`sightline_sessions{state="live"}`]+w.empty[`sightline_sessions{state="connecting"}`] == 0,
-		CPUCores: grown("process_cpu_seconds_total") / seconds, RSSBeforeMiB: w.empty["process_resident_memory_bytes"] / mib,
+		VideoKnown: hasKey(w.after, "sightline_rtp_packets_received_total"), CPUCores: grown("process_cpu_seconds_total") / seconds, RSSBeforeMiB: w.empty["process_resident_memory_bytes"] / mib,
 		RSSMaxMiB: w.after["process_resident_memory_bytes"] / mib, Goroutines: w.after["go_goroutines"],
 		Packets: grown("sightline_rtp_packets_received_total"), Lost: grown("sightline_rtp_packets_lost_total"),
 		Decoded: grown("sightline_frames_decoded_total"), DroppedFrames: grown("sightline_frames_dropped_total"),
@@ -201,6 +202,8 @@ func (w *watch) gateway(seconds float64) Gateway {
 	g.RSSPerSessionMiB = (g.RSSMaxMiB - g.RSSBeforeMiB) / sessions
 	return g
 }
+
+func hasKey(f figures, name string) bool { _, ok := f[name]; return ok }
 
 // present is how many sessions were live at once, on the average of the samples while it measured.
 func (l *load) present(w *watch) float64 {

@@ -75,7 +75,7 @@ func good() *Report {
 		Seconds: 10, Publishers: Publishers{Wanted: 2, Sessions: 2, Connected: 2, Frames: 600}, Agents: Agents{Wanted: 2},
 		Images:  Images{Received: 20, PerSecond: 1.9, Wanted: 2, SentToAgent: Times{Count: 20, P99: 40}},
 		Context: Context{Checked: 2, Exact: 2, Append: Times{Count: 4, P99: 8}}, Switches: Switches{Committed: 3, Took: Times{Count: 3, P99: 30}},
-		Gateway: Gateway{Known: true, FromEmpty: true, RSSMaxMiB: 60, RSSPerSessionMiB: 2.5, CPUPerSessionPercent: 4, Lost: 1},
+		Gateway: Gateway{Known: true, VideoKnown: true, FromEmpty: true, RSSMaxMiB: 60, RSSPerSessionMiB: 2.5, CPUPerSessionPercent: 4, Lost: 1},
 		Errors:  map[string]int{"agent: rate_limited": 2},
 	}
 }
@@ -104,6 +104,7 @@ func TestLimitsAndExitCodes(t *testing.T) {
 		{"memory with others", all, func(r *Report) { r.Gateway.FromEmpty = false }, exitBroken, "could not be told"},
 		{"CPU", all, func(r *Report) { r.Gateway.CPUPerSessionPercent = 5 }, exitBroken, "(--max-cpu-percent-per-session)"},
 		{"no metrics", "--max-lost 0", func(r *Report) { r.Gateway = Gateway{} }, exitBroken, "could not be told"},
+		{"another server", "--max-lost 0", func(r *Report) { r.Gateway.VideoKnown = false }, exitBroken, "could not be told"},
 		{"a publisher failed", "", func(r *Report) { r.Publishers.Failed = 1 }, exitBroken, "1 of 2 publishers failed"},
 		{"a publisher failed, within the limit", "--max-errors 2", func(r *Report) { r.Publishers.Failed = 1 }, exitFine, ""},
 		{"context", "", func(r *Report) {

@@ -97,6 +97,9 @@ func (r *Report) rows() (rows [][2]string) {
 	} else {
 		add("memory", "%.0f MiB at most; other sessions were there before", g.RSSMaxMiB)
 	}
+	if !g.VideoKnown {
+		return rows
+	}
 	add("received", "%.0f RTP packets, %.0f lost; %.0f frames decoded, %.0f dropped; %.0f images made, %.0f key frames asked for",
 		g.Packets, g.Lost, g.Decoded, g.DroppedFrames, g.Encoded, g.KeyFrameRequests)
 	return rows
