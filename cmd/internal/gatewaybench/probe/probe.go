@@ -37,17 +37,21 @@ func (p Process) Look(ctx context.Context) (Holdings, error) {
 	if h.Goroutines, err = p.metric(ctx, "go_goroutines"); err != nil {
 		return h, err
 	}
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
-	if err != nil {
+	if h.Files, err = p.Files(); err != nil {
 		return h, err
 	}
-	h.Files = len(files)
 	status, err := p.status("VmRSS:", "Threads:")
 	if err != nil {
 		return h, err
 	}
 	h.Resident, h.Threads = status[0]<<10, int(status[1])
 	return h, nil
+}
+
+// Files is how many descriptors the process has open.
+func (p Process) Files() (int, error) {
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
+	return len(files), err
 }
 
 // Resident is the process's memory in bytes; it costs less than Look.
