@@ -306,7 +306,13 @@ func checkWant(w wire.Want, cfg Config) error {
 		if !(img.FPS > 0 && img.FPS <= cfg.MaxImageFPS) {
 			return problem.New(problem.InvalidArgument, "want.images.fps %v: allowed is above 0 up to %v", img.FPS, cfg.MaxImageFPS).WithField("want.images.fps")
 		}
-		if _, err := encodeOptions(img.Encode); err != nil {
+		if img.SpeakingFPS != 0 && !(img.SpeakingFPS > 0 && img.SpeakingFPS <= cfg.MaxImageFPS) {
+			return problem.New(problem.InvalidArgument, "want.images.speaking_fps %v: allowed is above 0 up to %v, or none", img.SpeakingFPS, cfg.MaxImageFPS).WithField("want.images.speaking_fps")
+		}
+		if img.MaxGapMS < 0 || img.MaxGapMS > int(maxMaxAge/time.Millisecond) || img.MaxGapMS > 0 && !img.OnChange {
+			return problem.New(problem.InvalidArgument, "want.images.max_gap_ms %d: allowed are 0 to %d, and with on_change only", img.MaxGapMS, maxMaxAge/time.Millisecond).WithField("want.images.max_gap_ms")
+		}
+		if _, err := encodeOptions(img.Encode, false); err != nil {
 			p := problem.From(err)
 			return p.WithField("want.images." + p.Field)
 		}

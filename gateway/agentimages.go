@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"sightline/frames"
 	"sightline/gateway/wire"
@@ -10,14 +11,16 @@ import (
 
 // imageFeeds is what one agent follows: one subscription per source that its wishes name. Only the agent's writer uses it.
 type imageFeeds struct {
-	agent  *agent
-	wishes []wire.WantImage
-	feeds  map[*source]*imageFeed
+	agent    *agent
+	wishes   []wire.WantImage
+	feeds    map[*source]*imageFeed
+	speaking bool // the caller does
 }
 
 // imageFeed is one subscription to one source's track, with a goroutine that wakes the writer.
 type imageFeed struct {
 	wish    wire.WantImage
+	screen  bool // its defaults are those of a screen
 	sub     *frames.Subscription
 	seqBase uint64
 	track   *frames.Track
@@ -41,13 +44,13 @@ func (f *imageFeeds) refresh() {
 		wish, wanted := f.wishFor(src.name)
 		track, base := src.current()
 		feed := f.feeds[src]
-		if feed != nil && (!wanted || feed.track != track || !sameWish(feed.wish, wish)) {
+		if feed != nil && (!wanted || feed.track != track || !sameWish(feed.wish, wish) || feed.screen != src.screen()) {
 			feed.close()
 			delete(f.feeds, src)
 			feed = nil
 		}
 		if feed == nil && wanted && track != nil {
-			f.feeds[src] = f.start(wish, track, base)
+			f.feeds[src] = f.start(wish, src.screen(), track, base)
 		}
 	}
 }
@@ -63,17 +66,32 @@ func (f *imageFeeds) wishFor(name string) (wire.WantImage, bool) {
 }
 
 func sameWish(a, b wire.WantImage) bool {
-	x, _ := encodeOptions(a.Encode)
-	y, _ := encodeOptions(b.Encode)
-	return a.FPS == b.FPS && x.Equal(y)
+	x, _ := encodeOptions(a.Encode, false)
+	y, _ := encodeOptions(b.Encode, false)
+	return a.FPS == b.FPS && a.SpeakingFPS == b.SpeakingFPS && a.OnChange == b.OnChange && a.MaxGapMS == b.MaxGapMS && x.Equal(y)
 }
 
-func (f *imageFeeds) start(wish wire.WantImage, track *frames.Track, base uint64) *imageFeed {
-	options, _ := encodeOptions(wish.Encode) // checked when the wish came in
-	feed := &imageFeed{
-		wish: wish, track: track, seqBase: base, stop: make(chan struct{}),
-		sub: track.Subscribe(frames.Want{FPS: wish.FPS, Options: options}),
+// hear lets the rates follow the caller's speech.
+func (f *imageFeeds) hear(speaking bool) {
+	if f.speaking == speaking {
+		return
 	}
+	f.speaking = speaking
+	for _, feed := range f.feeds {
+		feed.sub.Speech(speaking, time.Now())
+	}
+}
+
+func (f *imageFeeds) start(wish wire.WantImage, screen bool, track *frames.Track, base uint64) *imageFeed {
+	options, _ := encodeOptions(wish.Encode, screen) // checked when the wish came in
+	feed := &imageFeed{
+		wish: wish, screen: screen, track: track, seqBase: base, stop: make(chan struct{}),
+		sub: track.Subscribe(frames.Want{
+			FPS: wish.FPS, SpeakingFPS: wish.SpeakingFPS, Options: options,
+			OnChange: wish.OnChange, MaxGap: time.Duration(wish.MaxGapMS) * time.Millisecond,
+		}),
+	}
+	feed.sub.Speech(f.speaking, time.Now())
 	f.agent.session.wantsChanged()
 	feed.done.Go(func() {
 		for {
@@ -108,7 +126,7 @@ func (f *imageFeeds) writeNewest() error {
 		if !ok {
 			continue
 		}
-		if err := f.agent.writeImage(seenImage{img, feed.seqBase + img.Seq}, "", superseded); err != nil {
+		if err := f.agent.writeImage(seenImage{img, feed.seqBase + img.Seq}, "", passedOver{superseded, feed.sub.Unchanged()}); err != nil {
 			return writeProblem(err)
 		}
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"sightline/gateway/problem"
@@ -188,7 +189,7 @@ func (s *Session) finishTool(agentID string, r wire.ToolResult) error {
 // listen makes the agent's wish for sound count. A wish for transcripts waits until somebody talks.
 func (a *agent) listen() error {
 	a.mu.Lock()
-	wants := a.want.Audio != nil && a.want.Audio.In
+	wants := a.want.Audio != nil && a.want.Audio.In || slices.ContainsFunc(a.want.Images, func(w wire.WantImage) bool { return w.SpeakingFPS > 0 })
 	a.mu.Unlock()
 	v := a.session.currentVoice()
 	if v == nil && wants {

@@ -72,6 +72,7 @@ func (a *agent) writeDue(cursor *chatctx.Cursor, feeds *imageFeeds) error {
 	if images, changed := a.takeWant(); changed {
 		feeds.follow(images)
 	}
+	feeds.hear(a.session.callerSpeaks())
 	for _, name := range a.takeChanged() {
 		feeds.refresh()
 		if src := a.session.source(name); src != nil {
@@ -172,7 +173,7 @@ func (a *agent) writeOutgoing(o outgoing) error {
 	if o.image == nil {
 		return a.writeText(o.text)
 	}
-	return a.writeImage(*o.image, o.requestID, 0)
+	return a.writeImage(*o.image, o.requestID, passedOver{})
 }
 
 func (a *agent) writeJSON(v any) error {
@@ -188,13 +189,17 @@ func (a *agent) writeText(text []byte) error {
 	return a.conn.WriteMessage(websocket.TextMessage, text)
 }
 
+// passedOver counts the images of a wish that were not sent since the last one that was.
+type passedOver struct{ superseded, unchanged uint64 }
+
 // writeImage sends an image as one binary message; its bytes are shared with other agents and are not copied here.
-func (a *agent) writeImage(img seenImage, requestID string, superseded uint64) error {
+func (a *agent) writeImage(img seenImage, requestID string, passed passedOver) error {
 	now := time.Now()
 	age := img.Age(now)
 	header, err := json.Marshal(wire.ImageHeader{
 		Type: wire.TypeImage, Source: img.Source, Seq: img.seq, CapturedAt: chatctx.At(img.CapturedAt), AgeMS: age.Milliseconds(),
-		Width: img.Width, Height: img.Height, MIME: img.MIME, RequestID: requestID, Superseded: superseded, RTPTimestamp: img.RTPTimestamp,
+		Width: img.Width, Height: img.Height, MIME: img.MIME, RequestID: requestID, Superseded: passed.superseded, RTPTimestamp: img.RTPTimestamp,
+		Unchanged: passed.unchanged, CaptureErrorMS: captureError(img.CaptureError), CaptureClock: string(img.CaptureClock),
 	})
 	if err != nil {
 		return fmt.Errorf("marshal image header: %w", err)
@@ -215,7 +220,7 @@ func (a *agent) writeImage(img seenImage, requestID string, superseded uint64) e
 		return err
 	}
 	a.session.shared.metrics.sentImage(img.Image, age, now)
-	a.superseded.Add(superseded)
+	a.superseded.Add(passed.superseded)
 	return nil
 }
 

@@ -34,6 +34,7 @@ func (e *ear) frame(rate int, pcm []int16, at time.Time) {
 	}
 	for _, s := range e.listener.Hear(pcm, at) {
 		e.speaking = !s.Final
+		v.callerSpeaks(e.speaking)
 		v.switcher.CallerSpeech(s.Started, s.Final, s.At)
 	}
 	if level, _, ok := e.meter.Add(rate, pcm, at); ok {
@@ -41,9 +42,26 @@ func (e *ear) frame(rate int, pcm []int16, at time.Time) {
 	}
 }
 
+// callerSpeaks is told of each turn's begin and end; agents' wishes for images may follow it.
+func (v *voice) callerSpeaks(speaking bool) {
+	if v.speaking.Swap(speaking) == speaking {
+		return
+	}
+	for _, a := range v.session.allAgents() {
+		a.poke()
+	}
+}
+
+// callerSpeaks says whether the caller has a turn at the moment.
+func (s *Session) callerSpeaks() bool {
+	v := s.currentVoice()
+	return v != nil && v.speaking.Load()
+}
+
 // close is told when the microphone has gone: whoever was speaking has ended.
 func (e *ear) close() {
 	if e.speaking {
+		e.voice.callerSpeaks(false)
 		e.voice.switcher.CallerSpeech(false, true, time.Now())
 	}
 }

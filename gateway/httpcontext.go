@@ -153,6 +153,10 @@ func (s *Server) getImage(w http.ResponseWriter, r *http.Request) {
 	h.Set("Sightline-Captured-At", chatctx.At(img.CapturedAt).Format(chatctx.TimeFormat))
 	h.Set("Sightline-Age-Ms", strconv.FormatInt(img.Age(time.Now()).Milliseconds(), 10))
 	h.Set("Sightline-Source", img.Source)
+	h.Set("Sightline-Capture-Clock", string(img.CaptureClock))
+	if ms := captureError(img.CaptureError); ms != nil {
+		h.Set("Sightline-Capture-Error-Ms", strconv.FormatInt(*ms, 10))
+	}
 	h.Set("Sightline-Seq", strconv.FormatUint(img.seq, 10))
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(img.Data)

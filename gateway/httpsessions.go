@@ -70,6 +70,11 @@ type sourceDetail struct {
 	TemporalLayers int           `json:"temporal_layers"`
 	LastCapturedAt chatctx.Time  `json:"last_captured_at,omitzero"`
 	AgeMS          *int64        `json:"age_ms"` // of the newest image; null while there is none
+	Screen         bool          `json:"screen"`
+	Frozen         bool          `json:"frozen"`
+	Unchanged      uint64        `json:"unchanged"`
+	CaptureErrorMS *int64        `json:"capture_error_ms"` // of the newest image; null: not known
+	CaptureClock   string        `json:"capture_clock"`    // likewise
 }
 
 // layerDetail is one layer of a source's simulcast, or its only stream.
@@ -151,7 +156,7 @@ func (s *Session) legs() (epoch uint64, active *string, legs []switcher.LegInfo)
 
 func (src *source) detail(now time.Time) sourceDetail {
 	msg := src.message()
-	d := sourceDetail{Name: msg.Name, State: msg.State, Codec: msg.Codec, Width: msg.Width, Height: msg.Height, Layers: []layerDetail{}}
+	d := sourceDetail{Name: msg.Name, State: msg.State, Codec: msg.Codec, Width: msg.Width, Height: msg.Height, Layers: []layerDetail{}, Screen: msg.Screen, Frozen: msg.Frozen}
 	track, _ := src.current()
 	if track == nil {
 		return d
@@ -164,6 +169,7 @@ func (src *source) detail(now time.Time) sourceDetail {
 	d.Dropped, d.Lost, d.Packets = st.FrameDrops.Total(), st.Lost, st.Packets
 	d.KeyFrames, d.PolicySkipped = st.KeyFrames, st.PolicySkipped
 	d.PLIs, d.PLIsAnswered, d.PLIAnswerMS = st.PLIs, st.PLIsAnswered, st.PLIAnswerTime.Milliseconds()
+	d.Unchanged, d.CaptureErrorMS, d.CaptureClock = st.Unchanged, captureError(st.LastCaptureError), string(st.LastCaptureClock)
 	for _, l := range st.Layers {
 		d.Layers = append(d.Layers, layerDetail{l.RID, l.Used, l.Sent, l.Width, l.Height, l.FPS, int64(l.BitrateBPS), l.Packets, l.Lost})
 	}

@@ -20,9 +20,25 @@ const (
 	maxMaxAge     = time.Hour
 )
 
-// encodeOptions turns a wire's encode fields into options; zero fields are the seeds' DEFAULT_REALTIME_ENCODE_OPTIONS.
-func encodeOptions(e wire.Encode) (frames.EncodeOptions, error) {
+// What an image of a screen is by default: 1080p stays as it is, and text legible.
+const (
+	screenSide    = 1920
+	screenQuality = 85
+)
+
+// defaultOptions are the seeds' DEFAULT_REALTIME_ENCODE_OPTIONS, or of a screen its own.
+func defaultOptions(screen bool) frames.EncodeOptions {
 	o := frames.DefaultRealtimeEncodeOptions()
+	if screen {
+		o.Resize = &frames.ResizeOptions{Width: screenSide, Height: screenSide, Fit: frames.Contain}
+		o.Quality, o.Sharp = screenQuality, true
+	}
+	return o
+}
+
+// encodeOptions turns a wire's encode fields into options; zero fields are defaultOptions. Whether they are good does not depend on the source.
+func encodeOptions(e wire.Encode, screen bool) (frames.EncodeOptions, error) {
+	o := defaultOptions(screen)
 	resize := *o.Resize
 	if e.Width != 0 {
 		resize.Width = e.Width
@@ -30,9 +46,12 @@ func encodeOptions(e wire.Encode) (frames.EncodeOptions, error) {
 	if e.Height != 0 {
 		resize.Height = e.Height
 	}
-	resize.Fit, resize.Upscale = frames.Fit(e.Fit), e.Upscale
+	if e.Fit != "" {
+		resize.Fit = frames.Fit(e.Fit)
+	}
+	resize.Upscale = e.Upscale
 	o.Resize = &resize
-	o.Optimize, o.Sharp = e.Optimize, e.Sharp
+	o.Optimize, o.Sharp = e.Optimize, o.Sharp || e.Sharp
 	if e.Quality != nil {
 		o.Quality = *e.Quality
 	}
@@ -53,15 +72,15 @@ func encodeOptions(e wire.Encode) (frames.EncodeOptions, error) {
 // imageRequest is one wish for one image, from HTTP or a socket.
 type imageRequest struct {
 	source  string // "" = the first
-	options frames.EncodeOptions
+	encode  *wire.Encode
+	options frames.EncodeOptions // where encode is nil
 	maxAge  time.Duration
 	wait    time.Duration
 }
 
 func newImageRequest(source string, encode wire.Encode, maxAgeMS, waitMS *int) (imageRequest, error) {
-	r := imageRequest{source: source, maxAge: defaultMaxAge, wait: defaultWait}
-	var err error
-	if r.options, err = encodeOptions(encode); err != nil {
+	r := imageRequest{source: source, encode: &encode, maxAge: defaultMaxAge, wait: defaultWait}
+	if _, err := encodeOptions(encode, false); err != nil {
 		return r, err
 	}
 	if err := millis(&r.maxAge, "max_age_ms", maxAgeMS, maxMaxAge); err != nil {
@@ -87,6 +106,15 @@ type seenImage struct {
 	seq uint64
 }
 
+// captureError is the bound of a capture time in milliseconds, rounded up; nil: it is not known.
+func captureError(d time.Duration) *int64 {
+	if d <= 0 {
+		return nil
+	}
+	ms := (d + time.Millisecond - 1).Milliseconds()
+	return &ms
+}
+
 // image gives one image that is fresh enough, waiting for it as long as the request says.
 func (s *Session) image(ctx context.Context, r imageRequest) (seenImage, error) {
 	src := s.source(r.source)
@@ -96,6 +124,9 @@ func (s *Session) image(ctx context.Context, r imageRequest) (seenImage, error) 
 	track, base := src.current()
 	if track == nil {
 		return seenImage{}, noSource(s, r.source)
+	}
+	if r.encode != nil {
+		r.options, _ = encodeOptions(*r.encode, src.screen())
 	}
 	src.askFor(r.options, time.Now())
 	s.wantsChanged()

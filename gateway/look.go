@@ -36,7 +36,7 @@ func (s *Session) look(ctx context.Context, maxAge time.Duration) []switcher.Sig
 func (s *Session) lookAt(ctx context.Context, src *source, maxAge time.Duration) switcher.Sight {
 	msg := src.message()
 	sight := switcher.Sight{Source: src.name, State: msg.State}
-	r := imageRequest{source: src.name, options: frames.DefaultRealtimeEncodeOptions(), maxAge: maxAge, wait: lookWait}
+	r := imageRequest{source: src.name, options: defaultOptions(msg.Screen), maxAge: maxAge, wait: lookWait}
 	if msg.State == string(frames.StateEnded) || msg.State == string(frames.StateStalled) {
 		r.maxAge, r.wait = maxMaxAge, 0
 	}

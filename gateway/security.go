@@ -84,7 +84,7 @@ func (g *guard) allowReading(h http.Header, r *http.Request) bool {
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE")
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type")
-	h.Set("Access-Control-Expose-Headers", "Sightline-Captured-At, Sightline-Age-Ms, Sightline-Source, Sightline-Seq, Retry-After, WWW-Authenticate, X-Request-Id")
+	h.Set("Access-Control-Expose-Headers", "Sightline-Captured-At, Sightline-Age-Ms, Sightline-Source, Sightline-Seq, Sightline-Capture-Clock, Sightline-Capture-Error-Ms, Retry-After, WWW-Authenticate, X-Request-Id")
 	h.Set("Access-Control-Max-Age", "600")
 	return true
 }

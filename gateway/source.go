@@ -191,7 +191,15 @@ func (src *source) message() wire.Source {
 	return wire.Source{
 		Type: wire.TypeSource, Name: src.name, State: string(src.state.State),
 		Width: src.state.Width, Height: src.state.Height, Codec: string(src.state.Codec),
+		Screen: src.state.Screen, Frozen: src.state.Frozen,
 	}
+}
+
+// screen says whether it shows one, as far as signalling and its latest key frame say.
+func (src *source) screen() bool {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	return src.state.Screen
 }
 
 // allSources is a copy of the list; sources are only ever added.

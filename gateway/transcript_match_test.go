@@ -90,6 +90,8 @@ func (p *player) matchText(want string, got any) error {
 		ok = isText && text != ""
 	case want == "<number>":
 		ok = isNumber && number >= 0
+	case want == "<number or null>":
+		ok = isNumber && number >= 0 || got == nil
 	case want == "<data-url>":
 		mime, data, found := strings.Cut(strings.TrimPrefix(text, "data:"), ";base64,")
 		_, err := base64.StdEncoding.DecodeString(data)

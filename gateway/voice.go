@@ -53,6 +53,7 @@ type voice struct {
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when the switcher has returned
 	began    time.Time
+	speaking atomic.Bool   // the caller has a turn
 	level    atomic.Uint64 // bits of a float64: the microphone's loudness of late, dBFS
 	times    voiceTimes    // the switcher's goroutine only
 

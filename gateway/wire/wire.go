@@ -76,6 +76,10 @@ type Want struct {
 type WantImage struct {
 	Source string  `json:"source"` // a source's name, or "*" for each
 	FPS    float64 `json:"fps"`    // images a second, above 0 and at most Limits.MaxImageFPS
+	// SpeakingFPS is the rate while the caller speaks, with an image of the moment that begins; 0: FPS.
+	SpeakingFPS float64 `json:"speaking_fps,omitempty"`
+	OnChange    bool    `json:"on_change,omitempty"`  // only images that show something new, at most that rate
+	MaxGapMS    int     `json:"max_gap_ms,omitempty"` // with OnChange: one after so long nevertheless; 0: none
 	Encode
 }
 
@@ -248,6 +252,8 @@ type Source struct {
 	Width  int    `json:"width"`
 	Height int    `json:"height"`
 	Codec  string `json:"codec"`
+	Screen bool   `json:"screen"` // it shows a screen
+	Frozen bool   `json:"frozen"` // no screen, and pictures have kept coming for 15 s that are all as the first
 }
 
 // ImageHeader is the JSON header of a binary image; the payload is the image file.
@@ -262,7 +268,11 @@ type ImageHeader struct {
 	MIME         string       `json:"mime"`
 	RequestID    string       `json:"request_id,omitempty"`
 	Superseded   uint64       `json:"superseded"` // how many were replaced since the last one sent
+	Unchanged    uint64       `json:"unchanged"`  // how many were withheld by OnChange since the last one sent
 	RTPTimestamp uint32       `json:"rtp_timestamp"`
+	// CaptureErrorMS is how far off CapturedAt may be, nil: not known; CaptureClock says what it is known by: arrival, report, header.
+	CaptureErrorMS *int64 `json:"capture_error_ms"`
+	CaptureClock   string `json:"capture_clock"`
 }
 
 // Bounds of a binary message's header; the payload's bound is the socket's read limit.

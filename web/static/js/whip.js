@@ -292,7 +292,7 @@ async function addTracks(pc, stream, kind, hear) {
 
 // An agent looks at single pictures: sharpness matters more than smooth motion, so the size is kept when bandwidth is short.
 async function addVideo(pc, video, stream, kind) {
-  if ('contentHint' in video) video.contentHint = 'detail';
+  if (kind === 'screen' && 'contentHint' in video) video.contentHint = 'detail'; // a camera with it would say that it is a screen
   const transceiver = pc.addTransceiver(video, { direction: 'sendonly', streams: [stream], sendEncodings: [{ maxBitrate: BITRATE[kind] }] });
   preferVP8(transceiver);
   try {
