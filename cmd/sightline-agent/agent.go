@@ -131,7 +131,14 @@ func (a *agent) source(s wire.Source) {
 }
 
 func (a *agent) saySource(s wire.Source) {
-	a.say("source %s is %s: %s %d×%d", s.Name, s.State, s.Codec, s.Width, s.Height)
+	text := ""
+	if s.Screen {
+		text = ", a screen"
+	}
+	if s.Frozen {
+		text += ", frozen: nothing in it changes"
+	}
+	a.say("source %s is %s: %s %d×%d%s", s.Name, s.State, s.Codec, s.Width, s.Height, text)
 }
 
 func (a *agent) refused(e wire.Error) { a.say("refused: %s: %s", e.Code, e.Message) }
@@ -143,6 +150,9 @@ func (a *agent) image(i agentclient.Image) {
 		max(0, i.ReceivedAt.Sub(i.CapturedAt.Time)).Seconds())
 	if i.Superseded > 0 {
 		text += fmt.Sprintf(", %d superseded", i.Superseded)
+	}
+	if i.Unchanged > 0 {
+		text += fmt.Sprintf(", %d withheld as unchanged", i.Unchanged)
 	}
 	if a.o.imagesDir != "" {
 		name, err := a.save(i)

@@ -230,6 +230,9 @@ func TestUsage(t *testing.T) {
 		{[]string{"--colour"}, exitUsage, "colour"},
 		{[]string{"demo"}, exitUsage, `unexpected argument "demo"`},
 		{[]string{"--fps", "-1"}, exitUsage, "must be 0 or more"},
+		{[]string{"--speaking-fps", "-1"}, exitUsage, "must be 0 or more"},
+		{[]string{"--fps", "0", "--on-change"}, exitUsage, "wants no images"},
+		{[]string{"--max-gap", "1s"}, exitUsage, "goes with --on-change"},
 		{[]string{"--session", "de mo"}, exitUsage, `session "de mo"`},
 		{[]string{"--url", "localhost:8080"}, exitUsage, "http://"},
 	} {

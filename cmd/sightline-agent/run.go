@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"time"
 
 	chatctx "sightline/context"
 
@@ -40,6 +41,10 @@ type options struct {
 	url, session, token, agentID, imagesDir string
 	fps                                     float64
 
+	speakingFPS float64
+	onChange    bool
+	maxGap      time.Duration
+
 	leg      string       // kind of the pipeline that it offers, "" none
 	switchTo switchTarget // asked for once
 	tools    bool
@@ -71,6 +76,9 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (options
 	flags.StringVar(&o.token, "token", getenv("SIGHTLINE_TOKEN"), "bearer `token`, where the gateway wants one")
 	flags.StringVar(&o.imagesDir, "images-dir", "", "save each image into this `folder` (made if missing)")
 	flags.Float64Var(&o.fps, "fps", 1, "images a second of each source; 0 = none")
+	flags.Float64Var(&o.speakingFPS, "speaking-fps", 0, "images a second while the caller speaks; 0 = as --fps")
+	flags.BoolVar(&o.onChange, "on-change", false, "only images that show something else than the one before, at most --fps")
+	flags.DurationVar(&o.maxGap, "max-gap", 0, "with --on-change: an image after so long nevertheless; 0 = none")
 	flags.StringVar(&o.agentID, "agent-id", "", "name in the conversation (default sightline-agent- and four random letters)")
 	flags.StringVar(&o.leg, "leg", "", "offer a pipeline of this `kind`, cascade or realtime, made of the local engines")
 	flags.Var(&o.switchTo, "switch", "ask once for a switch, to --switch=`NAME` or, alone, to the own --leg")
@@ -87,13 +95,27 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (options
 	if o.switchTo.asked && o.switchTo.name == "" && o.leg == "" {
 		return o, errors.New("--switch alone means the own leg, and there is none: say --switch=NAME, or --leg cascade|realtime")
 	}
-	if o.fps < 0 {
-		return o, fmt.Errorf("--fps %g: must be 0 or more", o.fps)
+	if err := o.checkRates(); err != nil {
+		return o, err
 	}
 	if o.agentID == "" {
 		o.agentID = "sightline-agent-" + letters(4)
 	}
 	return o, nil
+}
+
+func (o options) checkRates() error {
+	switch {
+	case o.fps < 0:
+		return fmt.Errorf("--fps %g: must be 0 or more", o.fps)
+	case o.speakingFPS < 0:
+		return fmt.Errorf("--speaking-fps %g: must be 0 or more", o.speakingFPS)
+	case o.fps == 0 && (o.speakingFPS > 0 || o.onChange):
+		return errors.New("--fps 0 wants no images: --speaking-fps and --on-change need a rate above it")
+	case o.maxGap < 0 || o.maxGap > 0 && !o.onChange:
+		return fmt.Errorf("--max-gap %v: must not be negative, and goes with --on-change", o.maxGap)
+	}
+	return nil
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
@@ -138,7 +160,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 func want(o options) wire.Want {
 	w := wire.Want{Context: true, Transcripts: o.leg != "" || o.switchTo.asked}
 	if o.fps > 0 {
-		w.Images = []wire.WantImage{{Source: "*", FPS: o.fps}}
+		w.Images = []wire.WantImage{{
+			Source: "*", FPS: o.fps, SpeakingFPS: o.speakingFPS, OnChange: o.onChange, MaxGapMS: int(o.maxGap.Milliseconds()),
+		}}
 	}
 	return w
 }

@@ -69,6 +69,8 @@ test('frames thrown away are counted in words, without a guess why', () => {
 test('source states and decode policies in words', () => {
   assert.deepEqual(sourceWords('black', 'camera'), { word: 'camera is black', note: 'covered or muted?', tone: 'warn' });
   assert.equal(sourceWords('live').tone, 'good');
+  assert.equal(sourceWords('live', 'camera', true).word, 'frozen');
+  assert.equal(sourceWords('stalled', 'camera', true).word, 'stalled');
   assert.match(blackTrouble('camera').advice, /covered or muted/);
   assert.match(blackTrouble('screen').title, /screen/);
   assert.equal(sourceWords('stalled').tone, 'warn');

@@ -35,18 +35,18 @@ function drawSourceHop({ publisher, detail, sure }, sources) {
     const figures = [sizeText(settings.width, settings.height), settings.frameRate ? `${Math.round(settings.frameRate)} fps` : ''].filter((f) => f !== '–');
     if (publisher.muted) return hop('camera', 'warn', 'muted by the system', figures);
     if (publisher.state === 'asking') return hop('camera', 'wait', 'waiting for your permission', []);
-    if (publisher.state === 'live' && seen && ['black', 'stalled'].includes(seen.state)) return hop('camera', 'warn', said(seen, publisher.kind), figures);
+    if (publisher.state === 'live' && seen && (['black', 'stalled'].includes(seen.state) || seen.frozen)) return hop('camera', 'warn', said(seen, publisher.kind), figures);
     return hop('camera', publisher.stream ? 'good' : 'wait', `${publisher.kind} on`, figures);
   }
   if (!sure && publisher.state !== 'failed') return hop('camera', 'off', 'not known', []);
   if (seen && detail?.state !== 'ended') {
-    return hop('camera', sourceWords(seen.state, seen.name).tone, `${seen.name} from elsewhere, ${said(seen)}`, []);
+    return hop('camera', sourceWords(seen.state, seen.name, seen.frozen).tone, `${seen.name} from elsewhere, ${said(seen)}`, []);
   }
   hop('camera', publisher.state === 'failed' ? 'bad' : 'off', publisher.state === 'failed' ? 'not available' : 'not started', []);
 }
 
 function said(source, kind = source.name) {
-  const { word, note } = sourceWords(source.state, kind);
+  const { word, note } = sourceWords(source.state, kind, source.frozen);
   return note ? `${word}: ${note}` : word;
 }
 
@@ -107,11 +107,12 @@ const FIGURES = [
   ['Frames / s', (s) => rateText(s.fps)],
   ['Bitrate', (s) => bitrateText(s.bitrate_bps)],
   ['Decode policy', (s) => `${policyWords(s.policy)}: ${policyWords(s.policy_in_effect)}`, '', true],
-  ['Newest', (s) => (Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old` : '–'), 'How old the newest image is'],
+  ['Newest', (s) => (Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old${Number.isFinite(s.capture_error_ms) ? ` ± ${durationText(s.capture_error_ms)}` : ''}` : '–'), 'How old the newest image is, and how far off that may be'],
   ['Lost', (s) => countText(s.lost), 'Packets that never arrived'],
   ['Decoded', (s) => countText(s.decoded), 'Pictures made of frames'],
   ['Delivered', (s) => countText(s.delivered), 'Images given out'],
   ['Superseded', (s) => countText(s.superseded), 'Images replaced by newer ones before anybody took them'],
+  ['Unchanged', (s) => countText(s.unchanged), 'Images withheld from agents that want changes only'],
   ['Dropped', (s) => countText(s.dropped), 'Frames that the gateway threw away'],
 ];
 

@@ -124,9 +124,10 @@ export function blackTrouble(kind) {
   return { code: 'black', soft: true, title: `The ${screen ? 'screen' : 'camera'} is black.`, advice: screen ? 'Is the shared window hidden?' : 'Is it covered or muted? Attached agents are told.' };
 }
 
-/** A source's state for people: {word, note, tone}. */
-export function sourceWords(state, kind = 'camera') {
+/** A source's state for people: {word, note, tone}. `frozen`: pictures come, and nothing in them changes. */
+export function sourceWords(state, kind = 'camera', frozen = false) {
   const it = kind === 'screen' ? 'screen' : 'camera';
+  if (state === 'live' && frozen) return { word: 'frozen', note: 'nothing in the picture changes', tone: 'warn' };
   switch (state) {
     case 'live': return { word: 'live', note: '', tone: 'good' };
     case 'black': return { word: `${it} is black`, note: it === 'camera' ? 'covered or muted?' : 'is the shared window hidden?', tone: 'warn' };
