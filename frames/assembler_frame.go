@@ -131,7 +131,10 @@ func (a *assembler) finish() {
 	data, h, err := a.depay.finish(f.data)
 	f.data = data
 	switch {
-	case errors.Is(err, errNoFrame):
+	case errors.Is(err, errNoFrame), errors.Is(err, errLeftOut):
+		if errors.Is(err, errLeftOut) {
+			a.fdrops.Refused++
+		}
 		a.lay.numbers.settle(false)
 		a.recycle(f)
 		a.cur = nil

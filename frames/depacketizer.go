@@ -48,10 +48,13 @@ type depacketizer interface {
 	keep(p packet)                                     // what later frames need: parameter sets
 	begin()                                            // a frame starts
 	add(dst []byte, p packet) ([]byte, error)          // appends to the frame; an error: it cannot be whole
-	finish(frame []byte) (out []byte, h head, e error) // checks it; errNoFrame: it was none, and does no harm
+	finish(frame []byte) (out []byte, h head, e error) // checks it; errNoFrame: it was none, errLeftOut: it cannot be decoded; both do no harm
 }
 
-var errNoFrame = errors.New("no picture in it")
+var (
+	errNoFrame = errors.New("no picture in it")
+	errLeftOut = errors.New("picture that no decoder here gets right and that no other refers to") // openh264 fails at B slices
+)
 
 func newDepacketizer(c Codec) (depacketizer, error) {
 	switch c {

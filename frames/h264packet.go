@@ -35,15 +35,16 @@ type h264Depacketizer struct {
 	changed bool // a sequence parameter set differs from what the last key frame had
 
 	// the frame in work
-	fragment   byte // type of the unit in fragments that is not at its end; 0: none
-	slices     int
-	idr, inter bool
-	referenced bool // another frame may refer to it: nal_ref_idc is not 0
-	headless   bool // its first slice is not the first of the picture
-	firstPPS   int
-	ownSPS     [32]bool
-	ownPPS     map[int]bool
-	damaged    error // a parameter set of it is not taken
+	fragment      byte // type of the unit in fragments that is not at its end; 0: none
+	slices        int
+	idr, inter    bool
+	bidirectional bool // a slice of it is
+	referenced    bool // another frame may refer to it: nal_ref_idc is not 0
+	headless      bool // its first slice is not the first of the picture
+	firstPPS      int
+	ownSPS        [32]bool
+	ownPPS        map[int]bool
+	damaged       error // a parameter set of it is not taken
 }
 
 // parse looks at one payload. Units that no decoder needs are let pass; what cannot be read is an error.
@@ -182,7 +183,8 @@ func (d *h264Depacketizer) forget() {
 }
 
 func (d *h264Depacketizer) begin() {
-	d.fragment, d.slices, d.idr, d.inter, d.headless, d.firstPPS, d.referenced = 0, 0, false, false, false, 0, false
+	d.fragment, d.slices, d.idr, d.inter, d.headless, d.firstPPS = 0, 0, false, false, false, 0
+	d.referenced, d.bidirectional = false, false
 	d.ownSPS, d.damaged = [32]bool{}, nil
 	clear(d.ownPPS)
 }
@@ -256,13 +258,14 @@ func (d *h264Depacketizer) addUnit(dst, nal []byte) ([]byte, error) {
 
 // slice notes what the head of a slice says.
 func (d *h264Depacketizer) slice(nal []byte) error {
-	first, pps, err := h264hdr.ParseSlice(nal)
+	s, err := h264hdr.ParseSlice(nal)
 	if err != nil {
 		return err
 	}
 	if d.slices == 0 {
-		d.headless, d.firstPPS = !first, pps
+		d.headless, d.firstPPS = !s.First, s.PPS
 	}
+	d.bidirectional = d.bidirectional || s.Bidirectional
 	d.slices++
 	d.referenced = d.referenced || nal[0]&0x60 != 0
 	if h264hdr.Type(nal) == h264hdr.TypeIDR {
@@ -284,6 +287,10 @@ func (d *h264Depacketizer) finish(frame []byte) ([]byte, head, error) {
 		return frame, head{}, errNoFrame
 	case d.headless || d.idr && d.inter:
 		return frame, head{}, fmt.Errorf("%w: its first slice is missing, or only some of it is IDR", errH264Frame)
+	case d.bidirectional && !d.referenced:
+		return frame, head{}, errLeftOut
+	case d.bidirectional:
+		return frame, head{}, fmt.Errorf("%w: B slices in a picture that others refer to", errH264Frame)
 	case !d.idr && d.changed:
 		return frame, head{}, fmt.Errorf("%w: other parameter sets, but no IDR", errH264Frame)
 	case !d.idr:

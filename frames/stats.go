@@ -36,7 +36,7 @@ type FrameDrops struct {
 	Incomplete uint64 // a packet of it, or its first packet, never came
 	NeedKey    uint64 // whole, but the chain before it is broken
 	TooBig     uint64 // over 4 MiB or 2048 packets
-	Refused    uint64 // header damaged, or the size of its picture out of bounds: no decoder saw it
+	Refused    uint64 // header damaged, or the size or kind of its picture one that is not taken: no decoder saw it
 	QueueFull  uint64 // decoding fell behind
 	Skipped    uint64 // decoding fell behind and a newer key frame was there
 	Decode     uint64 // the decoder refused it, or it panicked

@@ -47,7 +47,8 @@ func AccessUnits(b []byte) (units [][]byte) {
 		}
 		first := false
 		if slice {
-			first, _, _ = h264hdr.ParseSlice(nal)
+			s, _ := h264hdr.ParseSlice(nal)
+			first = s.First
 		}
 		if closed && (!slice || first) {
 			units, unit, closed = append(units, unit), nil, false

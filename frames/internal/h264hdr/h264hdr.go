@@ -196,16 +196,23 @@ func ParsePPS(nal []byte) (id, sps int, err error) {
 	return id, sps, nil
 }
 
-// ParseSlice reads the head of a NAL unit of type 1 or 5: whether it begins its picture, and its picture parameter set.
-func ParseSlice(nal []byte) (first bool, pps int, err error) {
+// Slice is what the head of a slice says.
+type Slice struct {
+	First         bool // it begins its picture
+	Bidirectional bool // slice_type B: it may refer to pictures that are shown later
+	PPS           int  // its picture parameter set
+}
+
+// ParseSlice reads the head of a NAL unit of type 1 or 5.
+func ParseSlice(nal []byte) (s Slice, err error) {
 	b := coded.NewBits(unescape(nal[min(1, len(nal)):], 24))
-	mb := b.UE()
-	b.UE() // slice_type
-	pps = int(b.UE())
-	if b.Short || pps > 255 {
-		return false, 0, ErrShort
+	s.First = b.UE() == 0
+	kind := b.UE()
+	s.Bidirectional, s.PPS = kind%5 == 1, int(b.UE())
+	if b.Short || s.PPS > 255 || kind > 9 {
+		return Slice{}, ErrShort
 	}
-	return mb == 0, pps, nil
+	return s, nil
 }
 
 var startCode = []byte{0, 0, 1}
