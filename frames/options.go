@@ -51,7 +51,7 @@ type EncodeOptions struct {
 	Resize   *ResizeOptions // nil: the picture's own size
 	Quality  int            // libjpeg's scale, 0 to 100 (0 is taken as 1); ignored for PNG
 	Optimize bool           // JPEG: Huffman tables made for this image: twice the CPU, 8–18 % fewer bytes
-	Sharp    bool           // luma of live pictures scaled by four taps, not two: 3 dB better for text and enlarging, 6 % more CPU, 2 % more bytes; screens always
+	Sharp    bool           // luma of live pictures scaled by four taps, not two: 3 dB better for text and enlarging, 6 % more CPU, 2 % more bytes
 }
 
 // DefaultEncodeOptions is what Encode uses when it is given none: JPEG, quality 75, optimised, 320×240. The seeds call that size

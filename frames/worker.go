@@ -207,7 +207,6 @@ func (w *worker) plan() bool {
 	return len(w.jobs) > 0
 }
 
-// job is that of these options; a screen is scaled for text. t.mu is held.
 func (w *worker) job(key optionsKey, o EncodeOptions) *job {
 	for i := range w.jobs {
 		if w.jobs[i].key == key {
@@ -220,7 +219,6 @@ func (w *worker) job(key optionsKey, o EncodeOptions) *job {
 	}
 	w.jobs = w.jobs[:n+1]
 	j := &w.jobs[n]
-	o.Sharp = o.Sharp || w.t.isScreen()
 	*j = job{key: key, options: o, subs: j.subs[:0], waiters: j.waiters[:0]}
 	return j
 }

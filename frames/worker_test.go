@@ -1,7 +1,6 @@
 package frames
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -137,44 +136,5 @@ func TestG11ColourOfTheCarrier(t *testing.T) {
 		if w.pic.Matrix != c.Matrix || w.pic.FullRange != c.FullRange {
 			t.Errorf("%+v: the picture has %v, full range %v", c, w.pic.Matrix, w.pic.FullRange)
 		}
-	}
-}
-
-// TestAScreenIsScaledForText: without being asked, and under the wish's own key.
-func TestAScreenIsScaledForText(t *testing.T) {
-	pic := NewPicture(64, 48)
-	for i := range pic.Y {
-		pic.Y[i] = byte(i * 37 % 200)
-	}
-	wish := EncodeOptions{Quality: 75, Resize: &ResizeOptions{Width: 100, Height: 100}}
-	sharp := wish
-	sharp.Sharp = true
-	for _, screen := range []bool{false, true} {
-		track, err := NewTrack(TrackConfig{Source: "screen", Screen: screen})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := &worker{t: track, pic: *pic, at: shown{n: 1, receivedAt: time.Now()}}
-		sub := track.Subscribe(Want{FPS: 1, Options: wish})
-		if !w.plan() {
-			t.Fatal("somebody is due")
-		}
-		w.encode()
-		w.close()
-		img, _, _ := sub.Take()
-		sub.Close()
-		o := wish
-		if screen {
-			o = sharp
-		}
-		want, err := Encode(pic, &o)
-		if err != nil || img == nil || !bytes.Equal(img.Data, want) {
-			t.Errorf("screen %v: not the image of %+v (%v)", screen, o, err)
-		}
-	}
-	plain, err := Encode(pic, &wish)
-	crisp, err2 := Encode(pic, &sharp)
-	if err != nil || err2 != nil || bytes.Equal(plain, crisp) {
-		t.Errorf("both filters make the same: this test shows nothing (%v, %v)", err, err2)
 	}
 }
