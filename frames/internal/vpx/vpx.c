@@ -83,7 +83,5 @@ int slvpx_decode(slvpx_decoder *d, const uint8_t *data, size_t n, slvpx_picture 
   out->h = (int32_t)im->d_h;
   out->ystride = im->stride[VPX_PLANE_Y];
   out->cstride = im->stride[VPX_PLANE_U];
-  out->full_range = im->range == VPX_CR_FULL_RANGE;
-  out->space = im->cs;
   return SLVPX_OK;
 }

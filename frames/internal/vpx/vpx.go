@@ -26,8 +26,9 @@ import (
 type Decoder struct {
 	c             *C.slvpx_decoder
 	vp9           bool
-	sound         bool // the last frames form a whole chain from a key frame on
-	width, height int  // of the last picture
+	colour        yuv.Colour // of VP9's last key frame; libvpx itself takes those behind an intra-only frame for BT.601
+	sound         bool       // the last frames form a whole chain from a key frame on
+	width, height int        // of the last picture
 }
 
 // NewVP8 makes a decoder. It owns C memory until Close.
@@ -100,6 +101,9 @@ func (d *Decoder) check(frame []byte) (key bool, err error) {
 	}
 	if d.vp9 {
 		h, err := vp9hdr.Check(frame)
+		if err == nil && h.Key {
+			d.colour = yuv.Colour{Matrix: matrix(h.Space), FullRange: h.FullRange}
+		}
 		return h.Key, err
 	}
 	h, err := vp8hdr.Parse(frame)
@@ -113,10 +117,7 @@ func (d *Decoder) picture(out *C.slvpx_picture) yuv.Picture {
 	p := yuv.Picture{
 		Width: int(out.w), Height: int(out.h),
 		YStride: int(out.ystride), CStride: int(out.cstride),
-		FullRange: out.full_range != 0,
-	}
-	if d.vp9 { // VP8 has no more than a reserved bit (RFC 6386 §9.2)
-		p.Matrix = matrix(out.space)
+		Matrix: d.colour.Matrix, FullRange: d.colour.FullRange, // VP8 has no more than a reserved bit (RFC 6386 §9.2)
 	}
 	ch := (p.Height + 1) / 2
 	p.Y = unsafe.Slice((*byte)(unsafe.Pointer(out.y)), p.YStride*(p.Height-1)+p.Width)
@@ -127,15 +128,15 @@ func (d *Decoder) picture(out *C.slvpx_picture) yuv.Picture {
 }
 
 // matrix is that of a VP9 color_space (VP9 bitstream specification §7.2.2).
-func matrix(space C.int32_t) yuv.Matrix {
+func matrix(space int) yuv.Matrix {
 	switch space {
-	case C.VPX_CS_BT_601, C.VPX_CS_SMPTE_170:
+	case 1, 3: // BT.601, SMPTE 170M
 		return yuv.BT601
-	case C.VPX_CS_BT_709:
+	case 2:
 		return yuv.BT709
-	case C.VPX_CS_SMPTE_240:
+	case 4:
 		return yuv.SMPTE240
-	case C.VPX_CS_BT_2020:
+	case 5:
 		return yuv.BT2020
 	}
 	return yuv.MatrixUnknown

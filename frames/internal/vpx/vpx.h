@@ -24,7 +24,7 @@ typedef struct {
 // A picture inside the decoder's memory: good until the next slvpx_decode or slvpx_free.
 typedef struct {
   const uint8_t *y, *u, *v;
-  int32_t w, h, ystride, cstride, full_range, space; // space: vpx_color_space
+  int32_t w, h, ystride, cstride;
   int32_t vpx_error; // libvpx's code when the result is SLVPX_ERROR
 } slvpx_picture;
 
