@@ -17,7 +17,7 @@ func (m Matrix) String() string {
 }
 
 // MatrixOf is the matrix of a matrix_coefficients code (ITU-T H.273, table 4), which H264, AV1 and the RTP colour space extension share.
-// What is no mix of this kind (RGB, YCgCo, constant luminance) is unknown; FCC differs from BT.601 by less than a level.
+// What is no mix of this kind (RGB, YCgCo, constant luminance) is unknown; FCC differs from BT.601 by a level at most.
 func MatrixOf(code int) Matrix {
 	switch code {
 	case 1:
