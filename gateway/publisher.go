@@ -43,6 +43,7 @@ func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string)
 	peer, answer, err := engine.Accept(ctx, offer, rtc.Handlers{
 		Track: func(t *rtc.InTrack) { s.addTrack(p, t) },
 		State: p.stateChanged,
+		Log:   s.logger,
 	})
 	if err != nil {
 		s.unpublish(p)

@@ -96,4 +96,6 @@ type Handlers struct {
 	Track func(*InTrack)
 	// State is called for each change that lasts; StateClosed comes last, before Done is closed.
 	State func(State)
+	// Log takes what is to be said of this peer; nil: the engine's.
+	Log *slog.Logger
 }

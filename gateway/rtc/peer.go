@@ -1,8 +1,10 @@
 package rtc
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,7 @@ type Peer struct {
 	engine   *Engine
 	pc       *webrtc.PeerConnection
 	handlers Handlers
+	log      *slog.Logger
 	ssrc     uint32 // our own, never 0: the sender of our feedback
 
 	wake    chan struct{} // capacity 1: look at the connection's state again
@@ -49,7 +52,7 @@ type signalling struct {
 
 func (e *Engine) newPeer(plan *offerPlan, h Handlers) (*Peer, error) {
 	p := &Peer{
-		engine: e, handlers: h, ssrc: randomSSRC(),
+		engine: e, handlers: h, log: cmp.Or(h.Log, e.log), ssrc: randomSSRC(),
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		signal: make(chan struct{}, 1), sig: signalling{plan: plan}, claimed: make(map[string]bool),
 	}
@@ -169,7 +172,7 @@ func (p *Peer) teardown() {
 	case <-gone:
 	case <-watchdog.C:
 		p.engine.stuck.Add(1)
-		p.engine.log.Warn("a peer did not close in time, going on without it", "timeout", closeTimeout)
+		p.log.Warn("a peer did not close in time, going on without it", "timeout", closeTimeout)
 	}
 }
 
@@ -186,7 +189,7 @@ func (p *Peer) spawn(f func()) {
 func (p *Peer) tooMuch(reason string, limit int) {
 	p.endOnce.Do(func() {
 		p.engine.overLimit.Add(1)
-		p.engine.log.Warn(reason, "limit", limit)
+		p.log.Warn(reason, "limit", limit)
 		close(p.closing)
 	})
 }
