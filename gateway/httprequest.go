@@ -46,7 +46,7 @@ func (c *reception) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.inside {
 		c.server.metrics.answered(route, a.status, took)
 	}
-	if p := a.failed; p != nil && !c.inside {
+	if p := a.failed; p != nil { // of what another node answers, that node knows why
 		attrs := []any{keyRequest, id, "method", r.Method, "route", route, "status", a.status, "code", string(p.Code), "detail", p.Detail}
 		if session := sessionOf(r); session != "" {
 			attrs = append(attrs, keySession, clip(session, 64))
