@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Budget bounds how many tracks do C work (decode, encode) at once, process-wide. Who has a key frame waiting goes first, else first come
+// Budget bounds how many tracks do C work (decode, encode) at once, and what C memory their decoders may take, process-wide. Who has a key frame waiting goes first, else first come
 // first served.
 type Budget struct {
 	mu      sync.Mutex
@@ -15,6 +15,37 @@ type Budget struct {
 	free    int
 	waiters [2][]chan struct{} // 0: with a key frame
 	pool    pool
+
+	most     int64 // bytes that decoders of tracks may take; 0: any
+	reserved int64 // of them; guarded by mu
+}
+
+// LimitDecoders bounds the C memory of all decoders that tracks have, in bytes, by what each takes at most for the size of its
+// pictures. A key frame for which there is no room is refused (FrameDrops.Refused), until there is some. Call it before any track runs.
+func (b *Budget) LimitDecoders(bytes int64) { b.most = bytes }
+
+// reserve changes one decoder's share; false: there is no room, and nothing has changed.
+func (b *Budget) reserve(was, is int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if is > was && b.most > 0 && b.reserved-was+is > b.most {
+		return false
+	}
+	b.reserved += is - was
+	return true
+}
+
+// decoderBytes is what a decoder takes at most: the pictures that its codec keeps, with a border of 32 pixels, 4:2:0.
+func decoderBytes(c Codec, width, height int) int64 {
+	pictures := int64(12) // VP9, AV1: 8 references and those under way
+	switch c {
+	case CodecVP8:
+		pictures = 4
+	case CodecH264:
+		pictures = 18
+	}
+	w, h := int64(width+15)&^15+64, int64(height+15)&^15+64
+	return pictures * w * h * 3 / 2
 }
 
 // PooledBytes is the C memory that decoders and encoders hold which no track has at the moment.

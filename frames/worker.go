@@ -14,9 +14,10 @@ const backlogWait = 200 * time.Millisecond
 
 // worker is the goroutine that owns all C memory of a track.
 type worker struct {
-	t   *Track
-	dec decoder
-	enc *jpegfast.Encoder
+	t        *Track
+	dec      decoder
+	reserved int64 // of the budget, for dec
+	enc      *jpegfast.Encoder
 
 	joined  bool // dec and enc may be the pool's
 	suspect bool // dec has failed: it is not lent to others

@@ -3,6 +3,7 @@ package frames
 import (
 	"time"
 
+	"sightline/frames/internal/coded"
 	"sightline/frames/internal/jpegfast"
 )
 
@@ -11,6 +12,13 @@ const linger = 300 * time.Millisecond
 
 // borrowDecoder takes a decoder from the pool for a key frame; where there is none, it makes one.
 func (w *worker) borrowDecoder(f *frame) (err error) {
+	if f.key {
+		need := max(decoderBytes(w.t.cfg.Codec, f.width, f.height), w.reserved) // a decoder keeps what it once had
+		if !w.t.cfg.Budget.reserve(w.reserved, need) {
+			return coded.ErrRefused
+		}
+		w.reserved = need
+	}
 	if w.dec != nil {
 		return nil
 	}
@@ -125,6 +133,8 @@ func (w *worker) closeDecoder() {
 		}
 		w.dec = nil
 	}
+	w.t.cfg.Budget.reserve(w.reserved, 0)
+	w.reserved = 0
 }
 
 func (w *worker) closeEncoder() {

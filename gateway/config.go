@@ -31,6 +31,7 @@ const (
 	DefaultMaxMessageBytes = 2 << 20
 	DefaultOpsPerSecond    = 50
 	DefaultMaxImageFPS     = 30
+	DefaultMaxDecoderBytes = 2 << 30
 )
 
 // Config is all that a Server needs to know. The zero value, with a Store, serves this machine only.
@@ -81,6 +82,7 @@ type Config struct {
 	MaxImageBytes   int     // see chatctx.LogConfig
 	OpsPerSecond    int     // of one agent, with twice that as burst
 	MaxImageFPS     float64 // of one wish
+	MaxDecoderBytes int     // C memory of all video decoders
 	// MaxVideoBitrate is what a publisher is asked at most to send of one video source, in bits per second; it is asked for less when less
 	// is wanted. -1: it is asked for nothing and sends what it likes.
 	MaxVideoBitrate int
@@ -103,6 +105,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxImageBytes, chatctx.DefaultMaxImageBytes)
 	def(&c.OpsPerSecond, DefaultOpsPerSecond)
 	def(&c.MaxImageFPS, DefaultMaxImageFPS)
+	def(&c.MaxDecoderBytes, DefaultMaxDecoderBytes)
 	def(&c.hello, helloTimeout)
 	def(&c.silence, silenceTimeout)
 	def(&c.MaxVideoBitrate, DefaultMaxVideoBitrate)
@@ -144,7 +147,7 @@ func (c Config) Validate() error {
 		}
 	}
 	for name, n := range map[string]int{"MaxSessions": c.MaxSessions, "MaxEnded": c.MaxEnded, "MaxAgents": c.MaxAgents,
-		"MaxMessageBytes": c.MaxMessageBytes, "MaxItemBytes": c.MaxItemBytes, "MaxImageBytes": c.MaxImageBytes, "OpsPerSecond": c.OpsPerSecond} {
+		"MaxMessageBytes": c.MaxMessageBytes, "MaxItemBytes": c.MaxItemBytes, "MaxImageBytes": c.MaxImageBytes, "OpsPerSecond": c.OpsPerSecond, "MaxDecoderBytes": c.MaxDecoderBytes} {
 		if n < 1 {
 			return fmt.Errorf("%s is %d: it must be at least 1", name, n)
 		}

@@ -51,6 +51,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	base, cancel := context.WithCancel(context.Background())
 	sh := &shared{budget: frames.NewBudget(runtime.GOMAXPROCS(0)), metrics: newMetrics(), speech: speech, node: cfg.Cluster}
+	sh.budget.LimitDecoders(int64(cfg.MaxDecoderBytes))
 	s := &Server{
 		cfg: cfg, engine: engine, metrics: sh.metrics, cancel: cancel, started: time.Now(),
 		sessions: newRegistry(base, cfg, sh), limits: newLimits(cfg.Limits, cfg.TrustedProxies),

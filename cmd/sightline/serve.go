@@ -34,7 +34,7 @@ func (p program) serveUntilSignal(s *settings) error {
 		},
 		Store: chatctx.NewMemStore(), Web: web.Files(), WebPolicy: web.ContentSecurityPolicy, Log: log,
 		SessionGrace: s.sessionGrace, Retention: s.retention, DrainTimeout: s.drainTimeout,
-		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage, MaxVideoBitrate: s.bitrate(), DecodePolicy: frames.Policy(s.decodePolicy),
+		MaxSessions: s.maxSessions, MaxAgents: s.maxAgents, MaxMessageBytes: s.maxMessage, MaxDecoderBytes: s.maxDecoders, MaxVideoBitrate: s.bitrate(), DecodePolicy: frames.Policy(s.decodePolicy),
 	}
 	var err error
 	if cfg.Auth, err = s.auth.verifier(log); err != nil {

@@ -44,6 +44,7 @@ type settings struct {
 	maxSessions  int
 	maxAgents    int
 	maxMessage   int
+	maxDecoders  int
 	maxBitrate   int
 	noBitrateCap bool
 	decodePolicy string
@@ -91,6 +92,7 @@ func (s *settings) flags(out io.Writer) *flag.FlagSet {
 	f.IntVar(&s.maxSessions, "max-sessions", gateway.DefaultMaxSessions, "live sessions at once")
 	f.IntVar(&s.maxAgents, "max-agents", gateway.DefaultMaxAgents, "agents attached to one session")
 	f.IntVar(&s.maxMessage, "max-message-bytes", gateway.DefaultMaxMessageBytes, "bytes of one agent message or one HTTP body")
+	f.IntVar(&s.maxDecoders, "max-decoder-bytes", gateway.DefaultMaxDecoderBytes, "C memory of all video decoders; a stream that does not fit shows no images until there is room")
 	f.IntVar(&s.maxBitrate, "max-video-bitrate", gateway.DefaultMaxVideoBitrate, "`bits` a second that a publisher is asked to keep each video source to; to less when agents want less")
 	f.BoolVar(&s.noBitrateCap, "no-bitrate-cap", false, "do not ask publishers to send less: each sends what it likes")
 	f.StringVar(&s.decodePolicy, "decode-policy", string(frames.PolicyAuto), "what is decoded of a video source: auto, keyframe, temporal or full; PATCH /v1/sessions/ID/sources/NAME sets another for one")
