@@ -157,7 +157,7 @@ func loadArgs(o options, url string) []string {
 	return []string{
 		"--url", url, "--session", "soak", "--publishers", strconv.Itoa(o.publishers), "--agents", "2", "--slow-agents", "1",
 		"--duration", time.Duration(o.minutes * float64(time.Minute)).String(), "--churn", "10s", "--speech", "builtin",
-		"--append-every", "1s", "--request-every", "5s", "--switch-every", "5s", "--loss", "1%", "--delay", "20ms", "--jitter", "5ms",
+		"--append-every", "1s", "--switch-every", "5s", "--loss", "1%", "--delay", "20ms", "--jitter", "5ms",
 		"--progress", "10s", "--json", filepath.Join(o.out, "load.json"), "--html", filepath.Join(o.out, "load.html"), "--max-errors", "0",
 	}
 }
