@@ -118,7 +118,10 @@ async def agent(ws, path):
         now = datetime.datetime.utcnow().isoformat(timespec="milliseconds") + "Z"
         header = json.dumps({"type": "image", "source": "camera", "seq": seq, "captured_at": now, "age_ms": 0, "width": 1024, "height": 1024,
                              "mime": "image/jpeg", "superseded": 0, "rtp_timestamp": s.rtp_timestamp(frame)}).encode()
-        await ws.send(struct.pack(">I", len(header)) + header + data)
+        try:
+            await ws.send(struct.pack(">I", len(header)) + header + data)
+        except websockets.ConnectionClosed:
+            break
 
 
 async def main():

@@ -64,7 +64,7 @@ func (c *capacity) climb(ctx context.Context, name string, v video, steps []int,
 			if err != nil {
 				return held, err
 			}
-			more = append(more, "--no-context", "--max-errors", "1000000")
+			more = append(more, "--no-context")
 			fmt.Fprintf(c.progress, "%s: %d sessions\n", name, n)
 			f, err = c.measure(ctx, url, work{video: v, sessions: n, agents: 1, fps: 1, seconds: c.seconds, more: more}, false)
 			if err = errors.Join(err, stop()); err != nil {
@@ -154,10 +154,6 @@ func (c *capacity) wanted(ctx context.Context, v video) error {
 	}
 	fmt.Fprintf(c.out, "| sessions whose conversation is exact at every agent (%d entries) | %d of %d | %s |\n", f.Context.Entries, f.Context.Exact, f.Context.Checked, state)
 	fmt.Fprintf(c.out, "| switches committed · request → committed, p50 · p99, ms | %d · %.0f · %.0f | |\n", f.Switches.Committed, f.Switches.Took.P50, f.Switches.Took.P99)
-	errs := 0
-	for _, n := range f.Errors {
-		errs += n
-	}
-	fmt.Fprintf(c.out, "| errors | %d | |\n", errs)
+	fmt.Fprintf(c.out, "| errors | %d | |\n", f.errors())
 	return nil
 }

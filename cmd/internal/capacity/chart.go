@@ -65,8 +65,11 @@ func (c *capacity) chart(ctx context.Context, small, big video) error {
 			rate, delays = fmt.Sprintf("%g", r.work.fps), fmt.Sprintf("%.0f · %.0f", f.Images.Sent.P50, f.Images.Sent.P99)
 		}
 		note := ""
+		if n := f.errors(); n > 0 {
+			note = fmt.Sprintf(", %d errors", n)
+		}
 		if f.late() > 0.01 {
-			note, busy = " ¹", "¹ More than 1 % of the frames were sent late: sightline-load itself was too busy, and delays are its as well.\n"
+			note, busy = note+" ¹", "¹ More than 1 % of the frames were sent late: sightline-load itself was too busy, and delays are its as well.\n"
 		}
 		fmt.Fprintf(c.out, "| %s | %s | %s | %.2f | **%.0f** | %d sessions, %.0f %% of the core%s | %s | %.0f |\n",
 			r.policy, r.work.video.name, rate, f.Gateway.PerSession, 100/f.Gateway.PerSession, n, 100*f.Gateway.Cores, note, delays, f.Gateway.Lost)

@@ -133,12 +133,16 @@ func (c *capacity) measure(ctx context.Context, url string, w work, pinned bool)
 	if pinned {
 		command = c.on(ctx, false, c.load, args...)
 	}
-	if said, err := command.CombinedOutput(); err != nil {
-		return f, fmt.Errorf("sightline-load %s: %w\n%s", strings.Join(args, " "), err, said)
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return f, err
 	}
+	said, failed := command.CombinedOutput()
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return f, err
+		return f, fmt.Errorf("sightline-load %s: %w\n%s", strings.Join(args, " "), errors.Join(failed, err), said)
+	}
+	if failed != nil { // what went wrong is in the figures, too
+		fmt.Fprintf(c.progress, "sightline-load %s: %v\n%s", strings.Join(args, " "), failed, said)
 	}
 	err = json.Unmarshal(data, &f)
 	return f, err
@@ -152,6 +156,14 @@ func (c *capacity) once(ctx context.Context, w work, pinned bool) (figures, erro
 	}
 	f, err := c.measure(ctx, url, w, pinned)
 	return f, errors.Join(err, stop())
+}
+
+// errors are those of all kinds.
+func (f figures) errors() (n int) {
+	for _, count := range f.Errors {
+		n += count
+	}
+	return n
 }
 
 func (f figures) late() float64 {

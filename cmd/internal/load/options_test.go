@@ -40,10 +40,10 @@ func TestUsage(t *testing.T) {
 		{"--agents 0 --switch-every 1s", exitUsage, "needs agents"},
 		{"--switch-every 1s --switch-between local", exitUsage, "two names"},
 		{"--token a --auth-key b", exitUsage, "one of them"},
-		{"--auth-key short", exitUsage, "--auth-key"},
+		{"--auth-key short --size 16x16 --key-every 100ms", exitUsage, "--auth-key"},
 		{"--delay 2m", exitUsage, "0 to 1m"},
 		{"extra", exitUsage, `unexpected argument "extra"`},
-		{"--url ftp://x", exitUsage, "http://"},
+		{"--url ftp://x --size 16x16 --key-every 100ms", exitUsage, "http://"},
 	} {
 		var out bytes.Buffer
 		if code := Run(t.Context(), strings.Fields(test.args), none, &out, &out, testClip); code != test.code || !strings.Contains(out.String(), test.want) {

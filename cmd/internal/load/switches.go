@@ -81,12 +81,13 @@ func (s *session) change(life context.Context, a *agent, n int) {
 			s.l.m.fail("switch aborted: " + o.failed)
 			return
 		}
-		s.l.m.time(s.l.m.switches, time.Since(begun))
-		if !o.noop {
-			s.mu.Lock()
-			s.commits[o.epoch] = opID
-			s.mu.Unlock()
+		if o.noop { // it had the floor already
+			return
 		}
+		s.l.m.time(s.l.m.switches, time.Since(begun))
+		s.mu.Lock()
+		s.commits[o.epoch] = opID
+		s.mu.Unlock()
 	case <-ctx.Done():
 		s.l.m.fail("switch: no answer in " + answerWithin.String())
 	}
