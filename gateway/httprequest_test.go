@@ -13,7 +13,9 @@ import (
 // log, also where another node answers. Secrets that a URL holds are not.
 func TestRequestsHaveIDs(t *testing.T) {
 	log := &lockedLog{}
-	a, b := twoNodes(t, func(c *Config) { c.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})) })
+	a, b := twoNodes(t, func(c *Config) {
+		c.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
 	a.createSession("s")
 	ask := func(g *nodeUnderTest, method, path, id string) (string, map[string]any) {
 		t.Helper()

@@ -129,12 +129,11 @@ type body struct {
 	ID     string `json:"request_id,omitempty"`
 }
 
-// Write answers with err as application/problem+json (RFC 9457) and the status of its code. A w with a method Failed(*Error) is told.
+// Write answers with err as application/problem+json (RFC 9457) and the status of its code. A w with a method Failed(*Error), or
+// one that it wraps (Unwrap), is told.
 func Write(w http.ResponseWriter, err error) {
 	e := From(err)
-	if f, ok := w.(interface{ Failed(*Error) }); ok {
-		f.Failed(e)
-	}
+	tell(w, e)
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
@@ -151,4 +150,18 @@ func Write(w http.ResponseWriter, err error) {
 		Type: "about:blank", Title: http.StatusText(status), Status: status,
 		Detail: e.Detail, Code: e.Code, Field: e.Field, ID: h.Get(RequestID),
 	})
+}
+
+func tell(w http.ResponseWriter, e *Error) {
+	for {
+		switch next := w.(type) {
+		case interface{ Failed(*Error) }:
+			next.Failed(e)
+			return
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = next.Unwrap()
+		default:
+			return
+		}
+	}
 }
