@@ -133,8 +133,18 @@ type sessionState struct {
 		KeyFrames          uint64 `json:"key_frames"`
 		Policy             string
 		BitrateBPS         int64 `json:"bitrate_bps"`
-		FPS                float64
-		AgeMS              *int64 `json:"age_ms"`
+		PLIs               uint64
+		Layers             []struct {
+			RID           string
+			Used, Sent    bool
+			Width, Height int
+			Packets, Lost uint64
+		}
+		LayerSwitches uint64 `json:"layer_switches"`
+		SpatialLayer  int    `json:"spatial_layer"`
+		SpatialLayers int    `json:"spatial_layers"`
+		FPS           float64
+		AgeMS         *int64 `json:"age_ms"`
 	} `json:"sources"`
 	Agents []struct {
 		AgentID          string `json:"agent_id"`
