@@ -217,9 +217,6 @@ type located struct {
 	suffix string
 }
 
-// Unwrap is for http.ResponseController and problem.Write.
-func (l *located) Unwrap() http.ResponseWriter { return l.ResponseWriter }
-
 // WriteHeader implements http.ResponseWriter.
 func (l *located) WriteHeader(status int) {
 	if location := l.Header().Get("Location"); strings.Contains(location, whipSession) {
