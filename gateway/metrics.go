@@ -11,6 +11,7 @@ import (
 
 	"sightline/frames"
 	"sightline/gateway/problem"
+	"sightline/gateway/rtc"
 )
 
 // metrics are the gateway's counters. Those of tracks are summed over live and ended ones, so that they only grow.
@@ -34,12 +35,14 @@ type metrics struct {
 	mu      sync.Mutex
 	tracks  map[*frames.Track]struct{} // running
 	retired frames.TrackStats          // counters of tracks that have ended
+	peers   map[*rtc.Peer]struct{}     // that have not ended
+	traffic trafficStats               // of those that have
 }
 
 var delayBuckets = []float64{.002, .005, .01, .015, .02, .03, .05, .075, .1, .2, .5, 1, 5}
 
 func newMetrics() *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), tracks: map[*frames.Track]struct{}{}}
+	m := &metrics{registry: prometheus.NewRegistry(), tracks: map[*frames.Track]struct{}{}, peers: map[*rtc.Peer]struct{}{}}
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "sightline_" + name, Help: help})
 	}

@@ -102,10 +102,47 @@ var mediaFigures = []figure[rtc.EngineStats]{
 	counter("flood_packets_dropped_total", "Packets of sources that send more than one source may.", func(s *rtc.EngineStats) uint64 { return s.FloodDrops }),
 }
 
-type mediaCollector struct{ engine *rtc.Engine }
+// trafficStats is what came over peer connections, with all that is read of no track.
+type trafficStats struct {
+	Packets, Bytes, Unreadable uint64
+}
+
+var trafficFigures = []figure[trafficStats]{
+	counter("media_packets_received_total", "RTP packets of all tracks, sound and those that nobody reads too.", func(s *trafficStats) uint64 { return s.Packets }),
+	counter("media_bytes_received_total", "Bytes of all media received.", func(s *trafficStats) uint64 { return s.Bytes }),
+	counter("media_packets_unreadable_total", "Packets that are no RTP, or of an unknown payload type.", func(s *trafficStats) uint64 { return s.Unreadable }),
+}
+
+func trafficOf(p *rtc.Peer) trafficStats {
+	s := p.Stats()
+	t := trafficStats{Packets: s.PacketsReceived, Bytes: s.BytesReceived}
+	for _, track := range s.Tracks {
+		t.Unreadable += track.Unreadable
+	}
+	return t
+}
+
+// peerBegins and peerEnds keep what came over peers that have ended.
+func (m *metrics) peerBegins(p *rtc.Peer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.peers[p] = struct{}{}
+}
+
+func (m *metrics) peerEnds(p *rtc.Peer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.peers, p)
+	addUp(&m.traffic, trafficOf(p))
+}
+
+type mediaCollector struct {
+	metrics *metrics
+	engine  *rtc.Engine
+}
 
 // watchMedia adds the figures of the media engine.
-func (m *metrics) watchMedia(e *rtc.Engine) { m.registry.MustRegister(mediaCollector{e}) }
+func (m *metrics) watchMedia(e *rtc.Engine) { m.registry.MustRegister(mediaCollector{m, e}) }
 
 // Describe implements prometheus.Collector.
 func (c mediaCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
@@ -114,4 +151,11 @@ func (c mediaCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Descri
 func (c mediaCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.engine.Stats()
 	emit(ch, mediaFigures, &s)
+	c.metrics.mu.Lock()
+	sum := c.metrics.traffic
+	for p := range c.metrics.peers {
+		addUp(&sum, trafficOf(p))
+	}
+	c.metrics.mu.Unlock()
+	emit(ch, trafficFigures, &sum)
 }

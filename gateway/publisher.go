@@ -98,6 +98,8 @@ func (s *Session) claim(p *publication, takeover bool) error {
 // watch waits for the peer's end, and tells it meanwhile what is wanted of its video.
 func (p *publication) watch(peer *rtc.Peer) {
 	defer p.session.tasks.Done()
+	p.session.shared.metrics.peerBegins(peer)
+	defer p.session.shared.metrics.peerEnds(peer)
 	defer p.session.unpublish(p)
 	ticker := time.NewTicker(repeatAsk)
 	defer ticker.Stop()
