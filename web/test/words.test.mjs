@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import {
-  ServerError, agentCommand, autoplayTrouble, blackTrouble, callWords, closeWords, droppedWords, endedTrouble, insecureTrouble, mediaTrouble, policyWords, sentence, serverTrouble, sessionWords,
+  ServerError, agentCommand, autoplayTrouble, blackTrouble, callWords, closeWords, droppedWords, endedTrouble, insecureTrouble, layerWords, mediaTrouble, policyWords, sentence, serverTrouble, sessionWords,
   sourceWords, stageWords,
 } from '../static/js/words.js';
 import { readSound, readStats } from '../static/js/stats.js';
@@ -80,6 +80,13 @@ test('source states and decode policies in words', () => {
   assert.equal(policyWords('auto:full'), 'every frame');
   assert.equal(policyWords(undefined), '–');
   assert.equal(policyWords('odd'), 'odd');
+});
+
+test('layers in words', () => {
+  assert.equal(layerWords({}), 'one stream');
+  assert.equal(layerWords({ layers: [{ rid: '', used: true }], spatial_layer: 0, spatial_layers: 1, temporal_layers: 1 }), 'one stream');
+  assert.equal(layerWords({ layers: [{ rid: 'q', sent: true }, { rid: 'h', sent: true, used: true }, { rid: 'f' }], temporal_layers: 3 }), 'h of q, h, f (not sent); 3 in time');
+  assert.equal(layerWords({ layers: [{ rid: '', used: true }], spatial_layer: 2, spatial_layers: 3 }), '3 of 3 in space');
 });
 
 test('close codes, sentences, the command to copy', () => {

@@ -1,7 +1,7 @@
 // The state of the link: the four hops on top, the sources and the agents below.
 import { $, el, figure, setText, setTone } from './dom.js';
 import { bitrateText, countText, durationText, shareText, sizeText, rateText } from './figures.js';
-import { droppedWords, policyWords, sessionWords, sourceWords } from './words.js';
+import { droppedWords, layerWords, policyWords, sessionWords, sourceWords } from './words.js';
 
 /** Draws from `now`: {publisher, agent, stats, detail (the session's state or null), lastImage, meId, serverOk, sure, answered}; see `page` in main.js. */
 export function drawLink(now) {
@@ -106,6 +106,7 @@ const FIGURES = [
   ['Picture', (s) => sizeText(s.width, s.height)],
   ['Frames / s', (s) => rateText(s.fps)],
   ['Bitrate', (s) => bitrateText(s.bitrate_bps)],
+  ['Layer', (s) => layerWords(s), 'Which of the layers that the sender sends is used', true],
   ['Decode policy', (s) => `${policyWords(s.policy)}: ${policyWords(s.policy_in_effect)}`, '', true],
   ['Newest', (s) => (Number.isFinite(s.age_ms) && s.last_captured_at ? `${durationText(s.age_ms)} old${Number.isFinite(s.capture_error_ms) ? ` ± ${durationText(s.capture_error_ms)}` : ''}` : '–'), 'How old the newest image is, and how far off that may be'],
   ['Lost', (s) => countText(s.lost), 'Packets that never arrived'],

@@ -146,6 +146,17 @@ export function policyWords(policy) {
   return p || '–';
 }
 
+/** Which of a source's layers is used, for people: of simulcast by its name, of one stream's by number. */
+export function layerWords(source) {
+  const layers = source.layers ?? [];
+  const used = layers.find((l) => l.used);
+  const words = [];
+  if (layers.length > 1 && used) words.push(`${used.rid || 'one'} of ${layers.map((l) => (l.sent ? l.rid : `${l.rid} (not sent)`)).join(', ')}`);
+  if (source.spatial_layers > 1) words.push(`${source.spatial_layer + 1} of ${source.spatial_layers} in space`);
+  if (source.temporal_layers > 1) words.push(`${source.temporal_layers} in time`);
+  return words.join('; ') || 'one stream';
+}
+
 /** What the page says of its own call. `sure` is false when socket or poll say that the server is gone: only the past is known then. */
 export function callWords(state, kind, session, sure) {
   switch (state) {
