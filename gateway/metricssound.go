@@ -115,7 +115,7 @@ var providerFigures = byLabel("leg_events_total", "What realtime legs passed ove
 var wordFigures = join(
 	[]figure[voiceStats]{
 		counter("summaries_total", "Summaries that took the place of the oldest part of a conversation.", func(s *voiceStats) uint64 { return s.Window.Summaries }),
-		counter("summary_failures_total", "Summaries that could not be had.", func(s *voiceStats) uint64 { return s.Window.Failures }),
+		counter("summaries_failed_total", "Summaries that could not be had.", func(s *voiceStats) uint64 { return s.Window.Failures }),
 		counter("summaries_void_total", "Summaries not used because what they stand for had changed.", func(s *voiceStats) uint64 { return s.Window.Void }),
 		counter("context_items_forgotten_total", "Items removed from conversations that were too long, without a summary.", func(s *voiceStats) uint64 { return s.Window.Dropped }),
 	},
