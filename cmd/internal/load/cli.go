@@ -43,7 +43,8 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	l, err := prepare(ctx, o, stdout, encode)
 	if err != nil {
 		if ctx.Err() != nil {
-			return exitBroken // called off before anything began
+			fmt.Fprintln(stderr, "sightline-load: called off before anything began")
+			return exitBroken
 		}
 		fmt.Fprintln(stderr, "sightline-load:", err)
 		return exitUsage

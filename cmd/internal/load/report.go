@@ -109,6 +109,7 @@ type Gateway struct {
 	Decoded              float64 `json:"frames_decoded"`
 	DroppedFrames        float64 `json:"frames_dropped"`
 	Encoded              float64 `json:"images_encoded"`
+	Superseded           float64 `json:"images_superseded"` // of all agents: by newer ones, before they were sent
 	KeyFrameRequests     float64 `json:"key_frame_requests"`
 }
 
@@ -192,7 +193,7 @@ func (w *watch) gateway(seconds float64) Gateway {
 		RSSMaxMiB: w.after["process_resident_memory_bytes"] / mib, Goroutines: w.after["go_goroutines"],
 		Packets: grown("sightline_rtp_packets_received_total"), Lost: grown("sightline_rtp_packets_lost_total"),
 		Decoded: grown("sightline_frames_decoded_total"), DroppedFrames: grown("sightline_frames_dropped_total"),
-		Encoded: grown("sightline_images_encoded_total"), KeyFrameRequests: grown("sightline_key_frame_requests_total"),
+		Encoded: grown("sightline_images_encoded_total"), Superseded: grown("sightline_images_superseded_total"), KeyFrameRequests: grown("sightline_key_frame_requests_total"),
 	}
 	for _, s := range w.samples {
 		g.RSSMaxMiB = max(g.RSSMaxMiB, s.RSS)

@@ -78,7 +78,7 @@ func (r *Report) rows() (rows [][2]string) {
 		add("image.request", "%v", i.Request)
 	}
 	if r.Agents.SlowWanted > 0 {
-		add("slow agents", "%d images, %d superseded", r.Agents.SlowImages, r.Agents.SlowMissed)
+		add("slow agents", "%d images, told of %d superseded", r.Agents.SlowImages, r.Agents.SlowMissed)
 	}
 	if c := r.Context; c.Checked > 0 {
 		add("context", "exact in %d of %d sessions, %d entries", c.Exact, c.Checked, c.Entries)
@@ -100,8 +100,8 @@ func (r *Report) rows() (rows [][2]string) {
 	if !g.VideoKnown {
 		return rows
 	}
-	add("received", "%.0f RTP packets, %.0f lost; %.0f frames decoded, %.0f dropped; %.0f images made, %.0f key frames asked for",
-		g.Packets, g.Lost, g.Decoded, g.DroppedFrames, g.Encoded, g.KeyFrameRequests)
+	add("received", "%.0f RTP packets, %.0f lost; %.0f frames decoded, %.0f dropped; %.0f images made, %.0f superseded, %.0f key frames asked for",
+		g.Packets, g.Lost, g.Decoded, g.DroppedFrames, g.Encoded, g.Superseded, g.KeyFrameRequests)
 	return rows
 }
 
