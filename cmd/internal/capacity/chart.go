@@ -72,7 +72,7 @@ func (c *capacity) chart(ctx context.Context, small, big video) error {
 			note, busy = note+" ¹", "¹ More than 1 % of the frames were sent late: sightline-load itself was too busy, and delays are its as well.\n"
 		}
 		fmt.Fprintf(c.out, "| %s | %s | %s | %.2f | **%.0f** | %d sessions, %.0f %% of the core%s | %s | %.0f |\n",
-			r.policy, r.work.video.name, rate, f.Gateway.PerSession, 100/f.Gateway.PerSession, n, 100*f.Gateway.Cores, note, delays, f.Gateway.Lost)
+			r.policy, r.work.video.name, rate, f.Gateway.PerSession, 100/max(f.Gateway.PerSession, 0.01), n, 100*f.Gateway.Cores, note, delays, f.Gateway.Lost)
 	}
 	fmt.Fprintf(c.out, "\nSessions a core: one core divided by the CPU of one session, at the number of sessions that was measured, which fills about two thirds of it.\n%s", busy)
 	return nil
@@ -141,7 +141,7 @@ func plot(counts []int, costs []float64) string {
 	for i, n := range counts {
 		most = max(most, float64(n)*costs[i])
 	}
-	most *= 1.1
+	most = max(1.1*most, 1)
 	x := func(n float64) float64 { return left + (w-left-20)*n/last }
 	y := func(v float64) float64 { return top + (h-top-bottom)*(1-v/most) }
 	var b strings.Builder
