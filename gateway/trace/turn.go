@@ -137,9 +137,10 @@ func (r *Recorder) agentSpeech(e switcher.Event) {
 		return
 	}
 	t.last = e.At
-	if e.Kind == switcher.SpeechStarted {
+	switch { // once each
+	case e.Kind == switcher.SpeechStarted && p.heard.from.IsZero():
 		p.heard.from = e.At
-	} else {
+	case e.Kind == switcher.SpeechStopped && !p.heard.from.IsZero() && p.heard.to.IsZero():
 		p.heard.to = e.At
 	}
 }
@@ -150,7 +151,7 @@ func (r *Recorder) played(e switcher.Event) {
 		return
 	}
 	t.last, p.over, p.played, p.interrupted = e.At, true, e.Played, e.Interrupted
-	if !p.heard.from.IsZero() {
+	if !p.heard.from.IsZero() && p.heard.to.IsZero() {
 		p.heard.to = e.At
 	}
 }
