@@ -22,7 +22,7 @@ func (f figures) held() bool {
 }
 
 // ladder are numbers of sessions to try, each until one is not held.
-var ladder = []int{1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 250, 300, 400, 500}
+var ladder = []int{2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 250, 300, 400, 500}
 
 // beside drives the same load at the gateway and at the peer, and tells how many sessions each holds.
 func (c *capacity) beside(ctx context.Context, v video) error {

@@ -66,7 +66,7 @@ echo '{"images":{"per_second":1,"wanted_per_second":1,"sent_to_agent_ms":{"p99":
 		started++
 		return "http://x", nil, func() error { return nil }, nil
 	})
-	if err != nil || held != 6 || started != 8 { // 1, 2, 3, 4, 5, 6 and 8 twice
+	if err != nil || held != 6 || started != 5 { // 2, 4, 6, and 8 twice
 		t.Errorf("held %d after %d starts, %v", held, started, err)
 	}
 	if !strings.Contains(out.String(), "| it | 8 |") || strings.Contains(out.String(), "| it | 10 |") {

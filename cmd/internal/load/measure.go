@@ -113,11 +113,6 @@ func (m *measure) publisherFailed(kind string) {
 	m.failed++
 }
 
-func (m *measure) errorCounts() map[string]int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.errors)
-}
 
 func countAll(errors map[string]int) int {
 	n := 0
