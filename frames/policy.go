@@ -33,7 +33,7 @@ const (
 	dwell       = 3 * time.Second // how long what is cheaper must have been better before it is changed to
 	slack       = 1.3             // between the thresholds of changing to key frames and of changing back
 	neverSettle = -1              // of situation.settle
-	maxAfterKey = 3               // frames decoded after a key frame, at most
+	maxAfterKey = 4               // frames decoded after a key frame, at most
 	baseEnough  = 0.95            // of the wanted rate
 )
 

@@ -2,16 +2,55 @@ package frames
 
 const (
 	watchFrames   = 4        // looked at after a key frame, to see how coarse it was
-	watchEvery    = 16       // key frames from one look to the next: it costs as much as decoding watchFrames
-	watchSoon     = 4        // the same when the frame after a key frame is large: the encoder makes up for something
-	largeAfter    = 0.8      // of the key frame's bytes
+	watchSoon     = 4        // key frames from one look to the next, at first: a look costs as much as decoding watchFrames
+	watchSeldom   = 64       // the same when looks have long found the same
 	sampleBytes   = 48 << 10 // of luma kept of each picture that is looked at
 	segment       = 16       // pixels of a row that are still or not
 	stillError    = 1.0      // mean squared difference up to which they are
 	stillShare    = 0.15     // of the picture must be still for it to say anything
-	settledError  = 1.63     // mean squared difference from which on a picture is as good as those after it: 46 dB
-	hopelessError = 6.5      // that of the last picture but two when no end is in sight: 40 dB
+	settledError  = 3.3      // mean squared difference from which on a picture is as good as those after it: 43 dB
+	hopelessError = 13       // that of the last picture but two when no end is in sight: 37 dB
+
+	makesUp   = 2.4 // times its usual size: an encoder makes up for a coarse key frame with the frame after it
+	usualPart = 16  // smooths the usual size over about so many frames
 )
+
+// catchUp sees from sizes alone how many frames an encoder needs to make up for a key frame. It costs nothing, since all frames are
+// assembled. Pure.
+type catchUp struct {
+	usual [topLayer + 1]float64 // bytes of a frame, by its layer in time
+	since int                   // frames since the key frame
+	after int
+	open  bool // the frames since are still counted
+}
+
+// frame takes the next frame; told says that after, the number of frames after a key frame until its picture is good, is known.
+func (c *catchUp) frame(f *frame) (after int, told bool) {
+	if f.key {
+		c.since, c.after, c.open = 0, 0, true
+		return 0, false
+	}
+	size, usual := float64(len(f.data)), &c.usual[f.temporal.id&topLayer]
+	c.since++
+	if c.since > maxAfterKey || !c.open && c.since > 1 {
+		if *usual == 0 {
+			*usual = size
+		}
+		*usual += (size - *usual) / usualPart
+	}
+	if !c.open || *usual == 0 {
+		return 0, false
+	}
+	large := size >= makesUp**usual
+	if large {
+		c.after = c.since
+	}
+	if c.since < maxAfterKey && (large || f.temporal.known) {
+		return 0, false
+	}
+	c.open = false
+	return c.after, true
+}
 
 // settling looks at the pictures of a key frame and of the frames after it. What does not change in the last three should not have changed
 // before either: where it did, the encoder was making up for a coarse key frame. Pure.

@@ -64,19 +64,21 @@ type Track struct {
 	over    bool
 	reqs    keyRequester
 
-	setting  Policy
-	chosen   chooser
-	gate     admission
-	answers  answers
-	base     layerMeter
-	keyBits  float64   // of a key frame, smoothed
-	keySize  int       // bytes of the newest, while the frame after it has not come
-	settle   int       // see situation; until key frames were looked at, they are taken to be coarse
-	good     int       // times in a row that settling found less
-	watchIn  int       // key frames until settling looks again
-	workedAt time.Time // a key frame's picture is being made since; zero: none is
-	holding  bool      // it is held back for a better one
-	held     shown     // the picture that the worker has
+	setting   Policy
+	chosen    chooser
+	gate      admission
+	answers   answers
+	base      layerMeter
+	keyBits   float64 // of a key frame, smoothed
+	sizes     catchUp
+	made      int       // what sizes found last, see situation.settle; until they have, key frames are taken to be coarse
+	less      int       // times in a row that it was less
+	looked    int       // what settling found last
+	watchIn   int       // key frames until settling looks again
+	watchWait int       // and from one look to the next
+	workedAt  time.Time // a key frame's picture is being made since; zero: none is
+	holding   bool      // it is held back for a better one
+	held      shown     // the picture that the worker has
 
 	subs       []*Subscription
 	waiters    []*waiter
@@ -116,7 +118,7 @@ func NewTrack(cfg TrackConfig) (*Track, error) {
 	}
 	t := &Track{
 		cfg: cfg, log: cfg.Log.With("source", cfg.Source),
-		setting: cfg.Policy, settle: 1,
+		setting: cfg.Policy, made: 1,
 		newDecoder: func() (decoder, error) { return newDecoder(cfg.Codec) },
 		work:       make(chan struct{}, 1), control: make(chan struct{}, 1), ended: make(chan struct{}),
 	}

@@ -28,7 +28,7 @@ func (t *Track) choose(now time.Time) {
 	t.chosen.step(situation{
 		setting: t.setting, fps: t.wantedFPS(), asking: t.watched(now),
 		takesPLI: t.lay.cur.request != nil, answers: !t.answers.distrust,
-		arriving: fps, base: t.base.fps, settle: t.settle, keyBits: t.keyBits, bps: bps,
+		arriving: fps, base: t.base.fps, settle: t.settle(), keyBits: t.keyBits, bps: bps,
 	}, now)
 }
 
@@ -36,17 +36,19 @@ func (t *Track) choose(now time.Time) {
 func (t *Track) admit(f *frame) bool {
 	t.base.observe(f)
 	v := t.chosen.now
+	if after, told := t.sizes.frame(f); told {
+		t.caughtUp(after)
+	}
 	if !f.key {
-		t.behindKey(f)
 		return t.gate.admit(f, v, false, 0)
 	}
 	t.keyArrived(f)
 	wanted, watch := t.anybodyDue(f.receivedAt), 0
 	if v.policy == PolicyKeyframe && wanted {
 		if t.watchIn--; t.watchIn < 0 {
-			t.watchIn, watch = watchEvery-1, watchFrames
+			t.watchWait = min(max(2*t.watchWait, watchSoon), watchSeldom)
+			t.watchIn, watch = t.watchWait-1, watchFrames
 		}
-		t.keySize = len(f.data)
 		t.workedAt, t.holding = f.receivedAt, false
 	}
 	return t.gate.admit(f, v, wanted, watch)
@@ -61,34 +63,38 @@ func (t *Track) keyArrived(f *frame) {
 	t.answers.key(f.receivedAt)
 	bits := float64(8 * len(f.data))
 	if t.keyBits == 0 || bits > 2*t.keyBits || bits < t.keyBits/2 {
-		t.keyBits, t.watchIn = bits, 0 // something else is shown
+		t.keyBits = bits // something else is shown
+		t.lookAgain()
 	}
 	t.keyBits += (bits - t.keyBits) / 4
 }
 
-// behindKey looks at the size of the frame after a key frame: that costs nothing. t.mu is held.
-func (t *Track) behindKey(f *frame) {
-	if t.keySize > 0 && t.settle == 0 && float64(len(f.data)) > largeAfter*float64(t.keySize) && t.watchIn < watchEvery-watchSoon {
-		t.watchIn = 0
+// caughtUp takes what sizes found: more at once, less when it was so twice. t.mu is held.
+func (t *Track) caughtUp(after int) {
+	if t.less++; after >= t.made || t.less >= 2 {
+		t.made, t.less = after, 0
 	}
-	t.keySize = 0
 }
 
-// settled takes what settling found: more at once, less when it was so twice. t.mu is held.
+// settled takes what settling found; t.mu is held.
 func (t *Track) settled(after int, ok bool) {
-	switch {
-	case !ok:
+	if !ok || after == t.looked {
 		return
-	case after == neverSettle || t.settle != neverSettle && after >= t.settle:
-		t.settle, t.good = after, 0
-	default:
-		if t.good++; t.good >= 2 {
-			t.settle, t.good = after, 0
-		} else {
-			t.watchIn = 0
-		}
 	}
+	t.looked = after
+	t.lookAgain()
 }
+
+// settle is situation.settle: the worse of both. t.mu is held.
+func (t *Track) settle() int {
+	if t.looked == neverSettle {
+		return neverSettle
+	}
+	return max(t.made, t.looked)
+}
+
+// lookAgain lets settling look at the next key frame; t.mu is held.
+func (t *Track) lookAgain() { t.watchIn, t.watchWait = 0, 0 }
 
 // keyFrameDue reports whether to ask for a key frame now; at is when to look again, where that is known. t.mu is held.
 func (t *Track) keyFrameDue(now time.Time) (ask bool, at time.Time) {
