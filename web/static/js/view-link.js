@@ -136,7 +136,7 @@ function sourceNode(name) {
 }
 
 function drawSource(node, s) {
-  setTone(node, sourceWords(s.state, s.name).tone);
+  setTone(node, sourceWords(s.state, s.name, s.frozen).tone);
   node.dataset.state = s.state;
   setText(node.querySelector('h3 span'), said(s).replace(`${s.name} is `, ''));
   node.querySelectorAll('dd').forEach((dd, i) => setText(dd, FIGURES[i][1](s)));
