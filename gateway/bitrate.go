@@ -242,11 +242,10 @@ func (s *Session) wantsChanged() {
 }
 
 func (s *Session) wantsChangedLocked() {
-	if s.publisher == nil {
-		return
-	}
-	select {
-	case s.publisher.wants <- struct{}{}:
-	default:
+	for _, p := range s.publishersLocked() {
+		select {
+		case p.wants <- struct{}{}:
+		default:
+		}
 	}
 }

@@ -93,7 +93,7 @@ func (r *registry) busyCount() (n int) {
 	defer r.mu.Unlock()
 	for _, s := range r.live {
 		s.mu.Lock()
-		if s.publisher != nil || len(s.agents) > 0 {
+		if s.publisher != nil || len(s.sides) > 0 || len(s.agents) > 0 {
 			n++
 		}
 		s.mu.Unlock()

@@ -13,9 +13,10 @@ import (
 	"sightline/gateway/rtc"
 )
 
-// publication is a session's publisher: one peer that sends media. It implements whip.Publication.
+// publication is a session's publisher, or a side publisher: one peer that sends media. It implements whip.Publication.
 type publication struct {
 	session *Session
+	source  string                 // of a side publisher: what it publishes; empty: it is the session's publisher
 	foreign *webrtc.PeerConnection // of an embedding program, which then owns it; nil for our own peers
 	done    chan struct{}
 	once    sync.Once
@@ -34,9 +35,10 @@ type publication struct {
 }
 
 // publish answers an offer and makes its peer the session's publisher. There is one at a time: while the present one is
-// connected, another is refused unless its token may take over; one that has lost its connection is replaced.
-func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string) (*publication, error) {
-	p := &publication{session: s, done: make(chan struct{}), wants: make(chan struct{}, 1), state: rtc.StateConnecting}
+// connected, another is refused unless its token may take over; one that has lost its connection is replaced. Of side publishers, who name a
+// source, the same holds for each name.
+func (s *Session) publish(ctx context.Context, engine *rtc.Engine, source, offer string) (*publication, error) {
+	p := &publication{session: s, source: source, done: make(chan struct{}), wants: make(chan struct{}, 1), state: rtc.StateConnecting}
 	if err := s.claim(p, mayTakeOver(ctx)); err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string)
 		p.closeSoon()
 		return nil, problem.New(problem.AlreadyPublishing, "somebody else has taken session %s over", s.id)
 	}
-	if v := s.currentVoice(); v != nil {
+	if v := s.currentVoice(); v != nil && p.source == "" {
 		p.giveVoice(v)
 	}
 	return p, nil
@@ -73,16 +75,19 @@ func (s *Session) publish(ctx context.Context, engine *rtc.Engine, offer string)
 func (s *Session) stands(p *publication) (ended, publishes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ended, s.publisher == p
+	return s.ended, s.holdsLocked(p)
 }
 
 // claim makes p the publisher and counts it as a task of the session.
 func (s *Session) claim(p *publication, takeover bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.publisher
+	old := s.holderLocked(p)
 	if old != nil && !old.lost() && !(takeover && old.foreign == nil) {
 		return problem.New(problem.AlreadyPublishing, "somebody publishes to session %s: stop that first, or choose another session", s.id)
+	}
+	if err := s.roomLocked(p); err != nil {
+		return err
 	}
 	if !s.beginLocked() {
 		return endedProblem(s.id)
@@ -90,7 +95,7 @@ func (s *Session) claim(p *publication, takeover bool) error {
 	if old != nil {
 		old.closeSoon()
 	}
-	s.publisher = p
+	s.placeLocked(p.source, p)
 	s.touchLocked(time.Now())
 	return nil
 }
@@ -120,10 +125,10 @@ func (s *Session) unpublish(p *publication) {
 	p.once.Do(func() { close(p.done) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.publisher == p {
-		s.publisher = nil
+	if s.holdsLocked(p) {
+		s.placeLocked(p.source, nil)
 		s.touchLocked(time.Now())
-		if s.voice != nil {
+		if s.voice != nil && p.source == "" {
 			s.voice.lose()
 		}
 	}
@@ -226,7 +231,12 @@ func (p *publication) Done() <-chan struct{} { return p.done }
 
 // addTrack takes one incoming track in: video becomes a source, sound the microphone.
 func (s *Session) addTrack(p *publication, in *rtc.InTrack) {
-	if in.Kind != "video" {
+	switch {
+	case in.Kind == "video":
+	case p.source != "":
+		s.drainTrack(p, in)
+		return
+	default:
 		s.addMicrophone(p, in)
 		return
 	}

@@ -155,10 +155,10 @@ func TestTakingOverLeavesOnePeer(t *testing.T) {
 	for i := range offers {
 		offers[i] = offerOf(t, api)
 	}
-	if _, err := g.Publish(t.Context(), "demo", offers[0]); err != nil {
+	if _, err := g.Publish(t.Context(), "demo", "", offers[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Publish(t.Context(), "demo", offers[0]); err == nil {
+	if _, err := g.Publish(t.Context(), "demo", "", offers[0]); err == nil {
 		t.Fatal("replaced without a token")
 	}
 	may := context.WithValue(t.Context(), claimsKey{}, auth.Claims{Subject: "a", Session: "demo", Role: auth.Publisher, Takeover: true})
@@ -166,7 +166,7 @@ func TestTakingOverLeavesOnePeer(t *testing.T) {
 	var taken atomic.Int32
 	for _, offer := range offers {
 		publishing.Go(func() {
-			_, err := g.Publish(may, "demo", offer)
+			_, err := g.Publish(may, "demo", "", offer)
 			switch {
 			case err == nil:
 				taken.Add(1)

@@ -124,13 +124,16 @@ func (s *Server) shutdown() error {
 }
 
 // Publish implements whip.Sessions: it takes a publisher into a session, making the session where it is not there.
-func (s *Server) Publish(ctx context.Context, id, offer string) (whip.Publication, error) {
+func (s *Server) Publish(ctx context.Context, id, source, offer string) (whip.Publication, error) {
+	if err := checkSourceName(source); err != nil {
+		return nil, err
+	}
 	session, created, err := s.obtain(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	session.spans.Below(oteltrace.SpanContextFromContext(ctx))
-	p, err := session.publish(ctx, s.engine, offer)
+	p, err := session.publish(ctx, s.engine, source, offer)
 	if err != nil {
 		if created { // a refused offer leaves nothing behind
 			session.endIfUnused()

@@ -36,7 +36,8 @@ type Session struct {
 	ended      bool
 	endReason  string
 	publisher  *publication
-	published  bool // somebody has published before
+	sides      map[string]*publication // by the source that each publishes
+	published  bool                    // somebody has published before
 	sources    []*source
 	agents     map[string]*agent
 	sockets    int                          // agent sockets, those included that have not said hello
@@ -99,7 +100,7 @@ func (s *Session) End(reason string) {
 func (s *Session) endIfUnused() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.publisher == nil && s.sockets == 0 && !s.used {
+	if s.publisher == nil && len(s.sides) == 0 && s.sockets == 0 && !s.used {
 		s.endLocked("its offer was refused")
 	}
 }
@@ -126,7 +127,7 @@ func (s *Session) run(ctx context.Context) {
 	s.watch(ctx)
 	s.mu.Lock()
 	s.ended = true
-	publisher := s.publisher
+	publishers := s.publishersLocked()
 	agents := make([]*agent, 0, len(s.agents))
 	for _, a := range s.agents {
 		agents = append(agents, a)
@@ -147,8 +148,8 @@ func (s *Session) run(ctx context.Context) {
 	for _, a := range agents {
 		a.leave(reason)
 	}
-	if publisher != nil {
-		publisher.Close(reason)
+	for _, p := range publishers {
+		p.Close(reason)
 	}
 	for _, src := range sources {
 		src.stop()
@@ -199,7 +200,7 @@ func (s *Session) use() {
 
 // touchLocked keeps idleSince true after publisher or agents changed.
 func (s *Session) touchLocked(now time.Time) {
-	busy := s.publisher != nil || len(s.agents) > 0 || len(s.dialects) > 0
+	busy := s.publisher != nil || len(s.sides) > 0 || len(s.agents) > 0 || len(s.dialects) > 0
 	if busy {
 		s.idleSince = time.Time{}
 	} else if s.idleSince.IsZero() {

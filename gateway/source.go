@@ -49,8 +49,11 @@ type video struct {
 func (s *Session) startSource(p *publication, in *rtc.InTrack) (layer *frames.Layer, v *video, run context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.publisher != p {
+	if s.ended || !s.holdsLocked(p) {
 		return nil, nil, nil, fmt.Errorf("its publisher has left")
+	}
+	if err := s.nameForLocked(p, in); err != nil {
+		return nil, nil, nil, err
 	}
 	if v = p.video[in.MID]; v == nil || in.MID == "" || v.layers == 0 {
 		if v, err = s.newVideoLocked(in); err != nil {
@@ -88,7 +91,7 @@ func (s *Session) newVideoLocked(in *rtc.InTrack) (*video, error) {
 		if len(s.sources) >= maxSources {
 			return nil, fmt.Errorf("session has %d sources, the limit", maxSources)
 		}
-		src = &source{name: in.Source, state: frames.SourceState{Name: in.Source, State: frames.StateStalled, Screen: in.Source == sourceScreen}}
+		src = &source{name: in.Source, state: frames.SourceState{Name: in.Source, State: frames.StateStalled, Screen: in.Screen || in.Source == sourceScreen}}
 		s.sources = append(s.sources, src)
 	}
 	requestKeyFrame := in.RequestKeyFrame
@@ -99,7 +102,7 @@ func (s *Session) newVideoLocked(in *rtc.InTrack) (*video, error) {
 	track, err := frames.NewTrack(frames.TrackConfig{
 		Source: in.Source, Codec: frames.Codec(in.Codec), RequestKeyFrame: requestKeyFrame,
 		Extensions: extensions(in), ParameterSets: in.ParameterSets(),
-		Screen: in.Source == sourceScreen, Policy: src.decodes(s.cfg.DecodePolicy),
+		Screen: in.Screen || in.Source == sourceScreen, Policy: src.decodes(s.cfg.DecodePolicy),
 		Budget: s.shared.budget, Log: s.logger,
 		OnState: func(state frames.SourceState) { s.sourceChanged(src, track, state) },
 	})

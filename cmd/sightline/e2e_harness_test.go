@@ -192,6 +192,11 @@ func (s *served) attach(session, agentID string, fps float64) *witness {
 	if fps > 0 {
 		want.Images = []wire.WantImage{{Source: "*", FPS: fps}}
 	}
+	return s.attachWanting(session, agentID, want)
+}
+
+func (s *served) attachWanting(session, agentID string, want wire.Want) *witness {
+	s.t.Helper()
 	w := &witness{t: s.t, done: make(chan error, 1)}
 	keep := func(f func()) { w.mu.Lock(); defer w.mu.Unlock(); f() }
 	client, err := agentclient.New(agentclient.Config{

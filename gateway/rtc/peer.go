@@ -223,6 +223,7 @@ func (p *Peer) onTrack(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) 
 	t := newInTrack(p.pc, track, receiver, p.ssrc)
 	t.feedback = p.feedback
 	t.MID, t.Source, t.wantsPLI, t.takesREMB = mid, s.source, s.pli, s.remb
+	t.Screen = s.source == sourceScreen
 	if t.Codec == codecH264 {
 		t.parameterSets = spropParameterSets(s.codec.fmtp)
 	}

@@ -211,15 +211,21 @@ func (pl *offerPlan) checkMedia() error {
 	return nil
 }
 
-// nameSources: of two sections of a kind the first is the person's, unless a=content:slides (RFC 4796) says otherwise.
+// isScreen: a section says so by a=content:slides (RFC 4796), or by the names of its stream and track, as some clients choose them.
+func isScreen(m *sdp.MediaDescription) bool {
+	content, _ := m.Attribute("content")
+	msid, _ := m.Attribute("msid")
+	return strings.Contains(strings.ToLower(content), "slides") || strings.Contains(strings.ToLower(msid), "screen")
+}
+
+// nameSources: of two sections of a kind the first is the person's, unless one says that it is a screen.
 func (pl *offerPlan) nameSources() {
 	for media, names := range map[string][2]string{"video": {sourceCamera, sourceScreen}, "audio": {sourceMicrophone, sourceScreenAudio}} {
 		var of []*section
 		var slides []bool
 		for i, m := range pl.desc.MediaDescriptions {
 			if s := &pl.sections[i]; s.live && s.media == media {
-				content, _ := m.Attribute("content")
-				of, slides = append(of, s), append(slides, strings.Contains(strings.ToLower(content), "slides"))
+				of, slides = append(of, s), append(slides, isScreen(m))
 			}
 		}
 		if len(of) == 2 && slides[0] && !slides[1] || len(of) == 1 && slides[0] {

@@ -321,10 +321,11 @@ func TestScreenIsNamedByContentAttribute(t *testing.T) {
 	_, section, _ := strings.Cut(minimal, "m=video")
 	two := strings.Replace(minimal, "BUNDLE 0", "BUNDLE 0 1", 1) + "m=video" + strings.Replace(section, "a=mid:0", "a=mid:1", 1)
 	for name, c := range map[string]struct{ offer, want string }{
-		"two":               {two, "camera screen"},
-		"slides first":      {strings.Replace(two, "a=mid:0", "a=content:slides\r\na=mid:0", 1), "screen camera"},
-		"slides second":     {strings.Replace(two, "a=mid:1", "a=content:slides\r\na=mid:1", 1), "camera screen"},
-		"one, and it is so": {strings.Replace(minimal, "a=mid:0", "a=content:slides\r\na=mid:0", 1), "screen"},
+		"two":                  {two, "camera screen"},
+		"slides first":         {strings.Replace(two, "a=mid:0", "a=content:slides\r\na=mid:0", 1), "screen camera"},
+		"slides second":        {strings.Replace(two, "a=mid:1", "a=content:slides\r\na=mid:1", 1), "camera screen"},
+		"by its stream's name": {strings.Replace(two, "a=mid:0", "a=msid:caller-screen_share t1\r\na=mid:0", 1), "screen camera"},
+		"one, and it is so":    {strings.Replace(minimal, "a=mid:0", "a=content:slides\r\na=mid:0", 1), "screen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan, err := normaliseOffer(c.offer, policy{})

@@ -34,6 +34,7 @@ type InTrack struct {
 
 	PayloadType uint8
 	Extensions  Extensions
+	Screen      bool // signalling says that it is one
 
 	pc       *webrtc.PeerConnection
 	track    *webrtc.TrackRemote

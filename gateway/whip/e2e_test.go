@@ -47,7 +47,7 @@ func (p *publication) Answer() string      { return p.answer }
 func (p *publication) RemoteUfrag() string { ufrag, _ := p.ICE(); return ufrag }
 func (p *publication) Close(string)        { p.Peer.Close() }
 
-func (s *sessions) Publish(ctx context.Context, id, offer string) (whip.Publication, error) {
+func (s *sessions) Publish(ctx context.Context, id, _, offer string) (whip.Publication, error) {
 	peer, answer, err := s.engine.Accept(ctx, offer, rtc.Handlers{Track: func(t *rtc.InTrack) {
 		go func() {
 			for {

@@ -33,9 +33,10 @@ const (
 
 // Sessions accepts publishers.
 type Sessions interface {
-	// Publish answers the offer for a session; an empty session asks for a generated id. ctx bounds the answering
+	// Publish answers the offer for a session; an empty session asks for a generated id. With a source it is published under that name
+	// alone, beside the session's publisher; empty: as the session's publisher. ctx bounds the answering
 	// only: what is published must outlive it, but when it ends before Publish returns, nothing may stay behind.
-	Publish(ctx context.Context, session, offer string) (Publication, error)
+	Publish(ctx context.Context, session, source, offer string) (Publication, error)
 }
 
 // Publication is one accepted publisher. Its errors are *problem.Error; its methods may be called from any goroutine.
@@ -205,7 +206,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, session string) {
 		h.fail(w, r, err)
 		return
 	}
-	pub, err := h.cfg.Sessions.Publish(r.Context(), session, offer)
+	pub, err := h.cfg.Sessions.Publish(r.Context(), session, r.URL.Query().Get("source"), offer)
 	if err != nil {
 		h.fail(w, r, err)
 		return

@@ -25,7 +25,7 @@ type fakeSessions struct {
 	pubs    []*fakePublication
 }
 
-func (f *fakeSessions) Publish(ctx context.Context, session, offer string) (Publication, error) {
+func (f *fakeSessions) Publish(ctx context.Context, session, _, offer string) (Publication, error) {
 	if f.publish != nil {
 		f.publish(ctx)
 	}

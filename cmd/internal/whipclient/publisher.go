@@ -21,6 +21,7 @@ import (
 type Config struct {
 	URL     string // of the gateway, http or https; a path is kept as a prefix
 	Session string // empty: the gateway makes one up
+	Source  string // empty: the session's publisher; else a side publisher of this source
 	Token   string // sent as a bearer token when not empty
 	Clip    *Clip  // played in a loop
 	// Layers are sent instead of Clip, as simulcast: 2 or 3 of one codec, the smallest first.
@@ -95,6 +96,9 @@ func New(cfg Config) (*Publisher, error) {
 	endpoint := strings.TrimSuffix(cfg.URL, "/") + "/whip"
 	if cfg.Session != "" {
 		endpoint += "/" + url.PathEscape(cfg.Session)
+	}
+	if cfg.Source != "" {
+		endpoint += "?source=" + url.QueryEscape(cfg.Source)
 	}
 	return &Publisher{cfg: cfg, endpoint: endpoint, connected: make(chan struct{}), stats: Stats{State: "new"}}, nil
 }
