@@ -3,6 +3,7 @@ package frames
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/pion/rtp"
 
@@ -231,4 +232,57 @@ func TestG10AV1AFrameThatRefersToWhatDidNotComeBreaksTheChain(t *testing.T) {
 	}
 	r.push(s.picture(true, 0, 1, 2)...)
 	r.wantUnits("0:[0]", "3:[0]")
+}
+
+// FuzzLayers feeds packets of VP9 and AV1 with descriptors that nobody would send: bounds are kept, nothing panics, and what comes out begins with
+// a key frame.
+func FuzzLayers(f *testing.F) {
+	for i, s := range []interface {
+		picture(key bool, layers ...byte) []*rtp.Packet
+	}{&svc{packets: 2}, &av1SVC{}} {
+		b := []byte{byte(i), 3}
+		for n := range 3 {
+			for _, p := range s.picture(n == 0, 0, 1, 2) {
+				d := p.GetExtension(dependencyID)
+				b = append(b, 1, byte(n), byte(len(d)), byte(len(p.Payload)), byte(b2i(p.Marker)))
+				b = append(append(b, d...), p.Payload...)
+			}
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < 2 {
+			return
+		}
+		a := asleep([]Codec{CodecVP9, CodecAV1}[b[0]&1])
+		a.said.ids.Dependency = dependencyID
+		a.lay.side = int(b[1]) * 200
+		a.wake()
+		at, seq, ts, first := t0, uint16(65530), uint32(7), true
+		for b = b[2:]; len(b) >= 5; {
+			seq += uint16(b[0])
+			ts += uint32(b[1]) << 8
+			at = at.Add(time.Duration(b[4]>>1) * time.Millisecond)
+			p := &rtp.Packet{Header: rtp.Header{Version: 2, SequenceNumber: seq, Timestamp: ts, Marker: b[4]&1 == 1}}
+			d, n := min(int(b[2]), len(b)-5), int(b[3])
+			if d > 0 {
+				if err := p.SetExtension(dependencyID, b[5:5+d]); err != nil {
+					d = 0 // too long for one
+				}
+			}
+			b = b[5+d:]
+			n = min(n, len(b))
+			p.Payload, b = b[:n], b[n:]
+			for _, f := range a.push(p, at) {
+				if len(f.data) == 0 || len(f.data) > frameBytes || first && !f.key {
+					t.Fatalf("frame of %d bytes, key %v", len(f.data), f.key)
+				}
+				first = false
+				a.recycle(f)
+			}
+			if err := a.check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
