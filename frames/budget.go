@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// Budget bounds how many tracks do C work (decode, encode) at once, and what C memory their decoders may take, process-wide. Who has a key frame waiting goes first, else first come
-// first served.
+// Budget bounds how many tracks do C work (decode, encode) at once, and what C memory their decoders may take, process-wide. Who has a key
+// frame waiting goes first, but not more than keysInRow times while others wait; else first come first served.
 type Budget struct {
 	mu      sync.Mutex
 	slots   int
 	free    int
 	waiters [2][]chan struct{} // 0: with a key frame
+	inRow   int                // times that a key frame went before somebody who was waiting
 	pool    pool
 
 	most     int64 // bytes that decoders of tracks may take; 0: any
@@ -94,12 +95,22 @@ func (b *Budget) acquire(ctx context.Context, key bool) error {
 func (b *Budget) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for class := range b.waiters {
-		if w := b.waiters[class]; len(w) > 0 {
-			close(w[0])
-			b.waiters[class] = slices.Delete(w, 0, 1)
-			return
-		}
+	class := 0
+	if len(b.waiters[0]) == 0 || b.inRow >= keysInRow && len(b.waiters[1]) > 0 {
+		class = 1
 	}
-	b.free++
+	w := b.waiters[class]
+	if len(w) == 0 {
+		b.free++
+		return
+	}
+	b.inRow++
+	if class == 1 || len(b.waiters[1]) == 0 {
+		b.inRow = 0
+	}
+	close(w[0])
+	b.waiters[class] = slices.Delete(w, 0, 1)
 }
+
+// keysInRow keeps tracks that decode every frame going where those that decode key frames alone would take all there is.
+const keysInRow = 3

@@ -231,7 +231,7 @@ func TestEncodeRefusesPNGBombEarly(t *testing.T) {
 		w, h        int
 		depth, kind byte
 		words       string
-	}{{20000, 20000, 8, 2, "picture of 20000×20000"}, {16385, 1, 8, 2, "picture of 16385×1"}, {7000, 7000, 16, 6, "decoding needs 373 MB, at most 256"}} {
+	}{{20000, 20000, 8, 2, "picture of 20000×20000"}, {16385, 1, 8, 2, "picture of 16385×1"}, {7000, 7000, 16, 6, "needs 374 MB of memory, at most 256 are allowed"}} {
 		b := bytes.Clone(p.Bytes())
 		b[18], b[19], b[22], b[23], b[24], b[25] = byte(c.w>>8), byte(c.w), byte(c.h>>8), byte(c.h), c.depth, c.kind
 		crc := crc32PNG(b[12:29])

@@ -29,16 +29,23 @@ func (s still) inner() (w, h int, x, y, cw, ch float64) {
 
 // rgba makes the whole image with premultiplied alpha, opaque black outside the picture.
 func (s still) rgba(m image.Image) (*image.RGBA, error) {
-	src := toRGBA(m)
+	if p, ok := m.(*image.YCbCr); ok {
+		if err := checkYCbCr(p); err != nil {
+			return nil, err
+		}
+	}
+	src := rowsOf(m)
 	w, h, x, y, cw, ch := s.inner()
+	src.X, src.Y, src.W, src.H = x, y, cw, ch
 	in := image.NewRGBA(image.Rect(0, 0, w, h))
-	err := resample.Scale(in.Pix, in.Stride, w, h, resample.Source{
-		Pix: src.Pix, Stride: src.Stride, Width: src.Rect.Dx(), Height: src.Rect.Dy(), Channels: 4, X: x, Y: y, W: cw, H: ch})
-	if err != nil {
+	if err := resample.Scale(in.Pix, in.Stride, w, h, src); err != nil {
 		return nil, err
 	}
 	for p := in.Pix; len(p) > 0; p = p[4:] { // the filter overshoots: a colour is never more than its alpha
 		p[0], p[1], p[2] = min(p[0], p[3]), min(p[1], p[3]), min(p[2], p[3])
+	}
+	if s.orientation == 1 && s.InWidth == s.Width && s.InHeight == s.Height {
+		return in, nil
 	}
 	out := image.NewRGBA(image.Rect(0, 0, s.Width, s.Height))
 	if s.InWidth != s.Width || s.InHeight != s.Height {
@@ -102,33 +109,49 @@ func (s still) plane(dst []byte, stride int, src resample.Source, hx, hy int, px
 	return nil
 }
 
-// turn copies a w×h block, turned and mirrored as the EXIF orientation says.
+// turn copies a w×h block of 1 or 4 channels, turned and mirrored as the EXIF orientation says, in squares: one of source and target is
+// always read or written across its rows.
 func turn(dst []byte, ds int, src []byte, ss, w, h, channels, orientation int) {
-	for y := range h {
-		row := src[y*ss : y*ss+w*channels]
-		if orientation == 1 {
-			copy(dst[y*ds:], row)
-			continue
+	if orientation <= 1 {
+		for y := range h {
+			copy(dst[y*ds:], src[y*ss:y*ss+w*channels])
 		}
-		for x := range w {
-			tx, ty := x, y
-			switch orientation {
-			case 2:
-				tx = w - 1 - x
-			case 3:
-				tx, ty = w-1-x, h-1-y
-			case 4:
-				ty = h - 1 - y
-			case 5:
-				tx, ty = y, x
-			case 6:
-				tx, ty = h-1-y, x
-			case 7:
-				tx, ty = h-1-y, w-1-x
-			case 8:
-				tx, ty = y, w-1-x
+		return
+	}
+	at, dx, dy := 0, channels, ds // where source pixel 0,0 goes, and how far apart its right and lower neighbours do
+	switch orientation {
+	case 2:
+		at, dx = (w-1)*channels, -channels
+	case 3:
+		at, dx, dy = (h-1)*ds+(w-1)*channels, -channels, -ds
+	case 4:
+		at, dy = (h-1)*ds, -ds
+	case 5:
+		dx, dy = ds, channels
+	case 6:
+		at, dx, dy = (h-1)*channels, ds, -channels
+	case 7:
+		at, dx, dy = (w-1)*ds+(h-1)*channels, -ds, -channels
+	case 8:
+		at, dx, dy = (w-1)*ds, -ds, channels
+	}
+	const square = 32
+	for y0 := 0; y0 < h; y0 += square {
+		for x0 := 0; x0 < w; x0 += square {
+			for y := y0; y < min(y0+square, h); y++ {
+				to, row := at+y*dy+x0*dx, src[y*ss+x0*channels:y*ss+min(x0+square, w)*channels]
+				if channels == 1 {
+					for _, v := range row {
+						dst[to] = v
+						to += dx
+					}
+					continue
+				}
+				for ; len(row) >= 4; row = row[4:] {
+					*(*[4]byte)(dst[to:]) = [4]byte(row)
+					to += dx
+				}
 			}
-			copy(dst[ty*ds+tx*channels:ty*ds+(tx+1)*channels], row[x*channels:])
 		}
 	}
 }
@@ -161,17 +184,6 @@ func checkYCbCr(m *image.YCbCr) error {
 		return errors.New("picture: planes are shorter than its rectangle says")
 	}
 	return nil
-}
-
-// toRGBA gives premultiplied RGBA from (0,0) on; the picture itself where it is that already.
-func toRGBA(m image.Image) *image.RGBA {
-	b := m.Bounds()
-	if m, ok := m.(*image.RGBA); ok {
-		return &image.RGBA{Pix: m.Pix, Stride: m.Stride, Rect: image.Rect(0, 0, b.Dx(), b.Dy())}
-	}
-	out := image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-	draw.Draw(out, out.Rect, m, b.Min, draw.Src)
-	return out
 }
 
 // toYCbCr lays the image on white and turns it into 4:2:0: chroma is that of the mean of four pixels.

@@ -33,63 +33,84 @@ func ImageKind(b []byte) string {
 	return ""
 }
 
-// decodeStill decodes bytes of any supported kind, after their header has been checked; of an animation the first picture.
-func decodeStill(b []byte) (m image.Image, orientation int, err error) {
+// bytesStill reads the header of bytes of any supported kind, and nothing else; of an animation the first picture is the still.
+func bytesStill(b []byte) (stillSource, error) {
 	if len(b) == 0 {
-		return nil, 0, errors.New("frame is empty: 0 bytes")
+		return stillSource{}, errors.New("frame is empty: 0 bytes")
 	}
 	if len(b) > MaxStillBytes {
-		return nil, 0, fmt.Errorf("frame of %d bytes: at most %d are allowed", len(b), MaxStillBytes)
+		return stillSource{}, stilljpeg.TooLarge("frame of %d bytes: at most %d are allowed", len(b), MaxStillBytes)
 	}
 	kind := ImageKind(b)
 	switch kind {
 	case "image/jpeg":
-		m, info, err := stilljpeg.Decode(b)
-		if err != nil {
-			return nil, 0, err
-		}
-		return m, info.Orientation, nil
+		return jpegStill(b)
 	case "image/png":
-		m, err = guarded(b, png.DecodeConfig, png.Decode)
+		return otherStill(b, "png", png.DecodeConfig, png.Decode)
 	case "image/gif":
-		m, err = guarded(b, gif.DecodeConfig, gif.Decode)
+		return otherStill(b, "gif", gif.DecodeConfig, gif.Decode)
 	case "image/webp":
-		if m, err = guarded(b, webp.DecodeConfig, webp.Decode); err == nil {
-			toFullRange(m)
-		}
-	default:
-		return nil, 0, errors.New("frame bytes are not an image of a supported kind: must be JPEG, PNG, GIF or WebP")
+		return otherStill(b, "webp", webp.DecodeConfig, func(r io.Reader) (image.Image, error) {
+			m, err := webp.Decode(r)
+			if err == nil {
+				toFullRange(m)
+			}
+			return m, err
+		})
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", kind[len("image/"):], err)
-	}
-	return m, 1, nil
+	return stillSource{}, errors.New("frame bytes are not an image of a supported kind: must be JPEG, PNG, GIF or WebP")
 }
 
-// guarded decodes only what the header says to be within bounds, in pixels and in memory.
-func guarded(b []byte, config func(io.Reader) (image.Config, error), decode func(io.Reader) (image.Image, error)) (image.Image, error) {
+func jpegStill(b []byte) (stillSource, error) {
+	info, err := stilljpeg.Parse(b)
+	if err != nil {
+		return stillSource{}, err
+	}
+	return stillSource{
+		size: image.Pt(info.Width, info.Height), orientation: info.Orientation, scales: info.Scales() && info.Width*info.Height >= largeStill,
+		bytes:  info.Memory,
+		decode: func(eighths int) (image.Image, error) { return stilljpeg.DecodeScaled(b, info, eighths) },
+	}, nil
+}
+
+// otherStill is one of the standard library's and x/image's kinds. Of the bytes a pixel takes while it is decoded some are not the
+// picture's: a PNG in passes has each beside it, a WebP its transparency and its transformed forms.
+func otherStill(b []byte, kind string, config func(io.Reader) (image.Config, error), decode func(io.Reader) (image.Image, error)) (stillSource, error) {
 	c, err := config(bytes.NewReader(b))
 	if err != nil {
-		return nil, err
+		return stillSource{}, fmt.Errorf("%s: %w", kind, err)
 	}
 	if err := stilljpeg.CheckSize(c.Width, c.Height); err != nil {
-		return nil, err
+		return stillSource{}, fmt.Errorf("%s: %w", kind, err)
 	}
-	each := 4
-	if c.ColorModel == color.RGBA64Model || c.ColorModel == color.NRGBA64Model {
+	each := int64(4) // in halves of a byte
+	switch c.ColorModel {
+	case color.RGBA64Model, color.NRGBA64Model:
+		each = 16
+	case color.RGBAModel, color.NRGBAModel:
 		each = 8
 	}
-	if need := each * c.Width * c.Height; need > stilljpeg.MaxMemoryBytes {
-		return nil, fmt.Errorf("decoding needs %d MB, at most %d are allowed", need>>20, stilljpeg.MaxMemoryBytes>>20)
+	switch {
+	case kind == "webp":
+		each = 13
+	case kind == "png" && len(b) > 28 && b[28] != 0:
+		each = each * 3 / 2
 	}
-	m, err := decode(bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	if s := m.Bounds().Size(); s.X > c.Width || s.Y > c.Height {
-		return nil, fmt.Errorf("decoded to %d×%d, the header says %d×%d", s.X, s.Y, c.Width, c.Height)
-	}
-	return m, nil
+	need := each * int64(c.Width) * int64(c.Height) / 2
+	return stillSource{
+		size: image.Pt(c.Width, c.Height), orientation: 1,
+		bytes: func(int) int64 { return need },
+		decode: func(int) (image.Image, error) {
+			m, err := decode(bytes.NewReader(b))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", kind, err)
+			}
+			if s := m.Bounds().Size(); s.X > c.Width || s.Y > c.Height {
+				return nil, fmt.Errorf("%s: decoded to %d×%d, the header says %d×%d", kind, s.X, s.Y, c.Width, c.Height)
+			}
+			return m, nil
+		},
+	}, nil
 }
 
 // toFullRange mends what the WebP decoder leaves: a lossy WebP is VP8, its planes are video range, an image.YCbCr means full range.

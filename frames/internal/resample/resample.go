@@ -9,16 +9,19 @@ import (
 
 // Source is interleaved samples and the part of them that is wanted.
 type Source struct {
-	Pix                   []byte
-	Stride, Width, Height int
-	Channels              int     // samples of one pixel, 1 to 4
-	X, Y, W, H            float64 // the part; W and H 0: all of it
+	Pix           []byte
+	Stride        int
+	Row           func(y int) []byte // instead of Pix and Stride: gives one row, good until the next; asked in rising order
+	Width, Height int
+	Channels      int     // samples of one pixel, 1 to 4
+	X, Y, W, H    float64 // the part; W and H 0: all of it
 }
 
 // precision is the weights' fraction, in bits: 8-bit samples and a few bits for overshoot fit beside it in 32.
 const precision = 32 - 8 - 2
 
-// reduceAbove is how many pixels a source may have before large ratios are first averaged down: below, the filter alone is fast.
+// reduceAbove is how many pixels a source, and bytes the rows under the filter may have before large ratios are first averaged down: below,
+// the filter alone is fast.
 const reduceAbove = 4 << 20
 
 // taps of one output sample: n source samples from first on, with their weights.
@@ -32,7 +35,7 @@ func Scale(dst []byte, stride, w, h int, s Source) error {
 	if s.Width < 1 || s.Height < 1 || s.Channels < 1 || s.Channels > 4 || w < 1 || h < 1 {
 		return fmt.Errorf("resample: %d×%d with %d channels to %d×%d: sides must be 1 or more, channels 1 to 4", s.Width, s.Height, s.Channels, w, h)
 	}
-	if s.Stride < s.Width*s.Channels || len(s.Pix) < s.Stride*(s.Height-1)+s.Width*s.Channels {
+	if s.Row == nil && (s.Stride < s.Width*s.Channels || len(s.Pix) < s.Stride*(s.Height-1)+s.Width*s.Channels) {
 		return fmt.Errorf("resample: %d bytes with stride %d are too few for %d×%d with %d channels", len(s.Pix), s.Stride, s.Width, s.Height, s.Channels)
 	}
 	if stride < w*s.Channels || len(dst) < stride*(h-1)+w*s.Channels {
@@ -41,16 +44,25 @@ func Scale(dst []byte, stride, w, h int, s Source) error {
 	if s.W == 0 || s.H == 0 {
 		s.X, s.Y, s.W, s.H = 0, 0, float64(s.Width), float64(s.Height)
 	}
+	if s.Row == nil {
+		pix, stride := s.Pix, s.Stride
+		s.Row = func(y int) []byte { return pix[y*stride:] }
+	}
 	s = reduce(s, w, h)
 	across, down := build(s.Width, w, s.X, s.W), build(s.Height, h, s.Y, s.H)
-	top, bottom := down[0].first, down[h-1].first+down[h-1].n
-	rows := make([]byte, (bottom-top)*w*s.Channels)
-	for y := range bottom - top {
-		row(rows[y*w*s.Channels:(y+1)*w*s.Channels], s.Pix[(top+y)*s.Stride:], across, s.Channels)
+	most := 0
+	for _, t := range down {
+		most = max(most, t.n)
 	}
-	acc := make([]int32, w*s.Channels)
-	for y := range h {
-		column(dst[y*stride:y*stride+w*s.Channels], rows, down[y].first-top, down[y], acc)
+	line := w * s.Channels
+	ring := make([]byte, most*line) // the rows that one row of the result is made of
+	acc := make([]int32, line)
+	next := down[0].first
+	for y, t := range down {
+		for ; next < t.first+t.n; next++ {
+			row(ring[next%most*line:][:line], s.Row(next), across, s.Channels)
+		}
+		column(dst[y*stride:y*stride+line], ring, most, t, acc)
 	}
 	return nil
 }
@@ -126,14 +138,15 @@ func row(dst, src []byte, across []taps, channels int) {
 	}
 }
 
-// column blends whole rows: one pass over a row for each tap, so that memory is read in order.
-func column(dst, rows []byte, first int, t taps, acc []int32) {
+// column blends whole rows, of which the ring has the newest: one pass over a row for each tap, so that memory is read in order.
+func column(dst, ring []byte, rows int, t taps, acc []int32) {
 	for i := range acc {
 		acc[i] = 1 << (precision - 1)
 	}
 	n := len(acc)
 	for j, w := range t.weight {
-		for i, p := range rows[(first+j)*n : (first+j+1)*n] {
+		at := (t.first + j) % rows * n
+		for i, p := range ring[at : at+n] {
 			acc[i] += int32(p) * w
 		}
 	}
@@ -146,26 +159,26 @@ func column(dst, rows []byte, first int, t taps, acc []int32) {
 // does to the rest hides the difference, at a fraction of the time.
 func reduce(s Source, w, h int) Source {
 	fx, fy := max(int(s.W/float64(w)/3), 1), max(int(s.H/float64(h)/3), 1)
-	if s.Width*s.Height < reduceAbove || fx*fy == 1 {
+	if s.Width*s.Height < reduceAbove && int(6*s.H/float64(h))*w*s.Channels < reduceAbove || fx*fy == 1 {
 		return s
 	}
 	r := Source{Width: (s.Width + fx - 1) / fx, Height: (s.Height + fy - 1) / fy, Channels: s.Channels}
 	r.X, r.W, r.Y, r.H = s.X/float64(fx), s.W/float64(fx), s.Y/float64(fy), s.H/float64(fy)
-	r.Stride = r.Width * r.Channels
-	r.Pix = make([]byte, r.Stride*r.Height)
-	acc := make([]uint32, r.Width*s.Channels)
-	for y := range r.Height {
+	line := make([]byte, r.Width*r.Channels)
+	acc := make([]uint32, len(line))
+	r.Row = func(y int) []byte {
 		clear(acc)
 		last := min((y+1)*fy, s.Height)
 		for sy := y * fy; sy < last; sy++ {
-			sum(acc, s.Pix[sy*s.Stride:sy*s.Stride+s.Width*s.Channels], fx, s.Channels)
+			sum(acc, s.Row(sy)[:s.Width*s.Channels], fx, s.Channels)
 		}
 		for x := range r.Width {
 			n := uint32((last - y*fy) * (min((x+1)*fx, s.Width) - x*fx))
 			for c := range s.Channels {
-				r.Pix[y*r.Stride+x*s.Channels+c] = byte((acc[x*s.Channels+c] + n/2) / n)
+				line[x*s.Channels+c] = byte((acc[x*s.Channels+c] + n/2) / n)
 			}
 		}
+		return line
 	}
 	return r
 }

@@ -8,59 +8,86 @@ import (
 	"image/jpeg"
 
 	cjpeg "github.com/pixiv/go-libjpeg/jpeg"
-	"github.com/pixiv/go-libjpeg/rgb"
 )
 
-// Decode decodes a whole JPEG: an *image.YCbCr, *image.Gray, *image.CMYK, or *image.RGBA (Adobe RGB).
+// Decode decodes a whole JPEG at its full size; see DecodeScaled.
 func Decode(b []byte) (image.Image, Info, error) {
 	info, err := Parse(b)
 	if err != nil {
 		return nil, Info{}, err
 	}
-	var m image.Image
-	if info.goLibjpegTakes() {
-		m, err = decodeLibrary(b, info)
-	} else {
-		m, err = jpeg.Decode(bytes.NewReader(b))
-	}
+	m, err := DecodeScaled(b, info, 8)
 	if err != nil {
-		return nil, Info{}, fmt.Errorf("jpeg: %w", err)
-	}
-	if s := m.Bounds().Size(); s.X != info.Width || s.Y != info.Height {
-		return nil, Info{}, fmt.Errorf("jpeg: decoded to %d×%d, the frame header says %d×%d", s.X, s.Y, info.Width, info.Height)
+		return nil, Info{}, err
 	}
 	return m, info, nil
 }
 
-// decodeLibrary lets go-libjpeg see whole bytes in memory only (a reader that fails makes it crash or spin), after its own reading of
-// the header has agreed with ours, and through Decode alone.
-func decodeLibrary(b []byte, info Info) (image.Image, error) {
-	c, err := cjpeg.DecodeConfig(bytes.NewReader(b))
+// DecodeScaled decodes what Parse has read to eighths (1 to 8, rounded up) of its size, in the DCT: an *image.YCbCr, *image.Gray or
+// *rgb.Image, or an *image.CMYK, which is never scaled. What needs more than MaxMemoryBytes is refused.
+func DecodeScaled(b []byte, info Info, eighths int) (image.Image, error) {
+	if eighths < 1 || eighths > 8 || eighths < 8 && !info.Scales() {
+		return nil, fmt.Errorf("jpeg: scaled to %d/8: must be 1 to 8, and 8 for four components", eighths)
+	}
+	if need := info.Memory(eighths); need > MaxMemoryBytes {
+		return nil, TooLarge("jpeg: decoding needs %d MB, at most %d are allowed", need>>20, MaxMemoryBytes>>20)
+	}
+	var m image.Image
+	var err error
+	b = b[:info.Bytes]
+	want := image.Pt((info.Width*eighths+7)/8, (info.Height*eighths+7)/8)
+	if len(info.Components) == 4 {
+		m, err = jpeg.Decode(bytes.NewReader(b))
+	} else {
+		m, err = decodeLibrary(b, info, want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jpeg: %w", err)
+	}
+	if s := m.Bounds().Size(); s != want {
+		return nil, fmt.Errorf("jpeg: decoded to %d×%d, the frame header says %d×%d", s.X, s.Y, want.X, want.Y)
+	}
+	return m, nil
+}
+
+// endless gives the file and then end markers for ever: go-libjpeg never sees an end, a failure or nothing at all, which make it crash or
+// spin. A segment skips at most 64 KB of them.
+type endless struct {
+	b   []byte
+	pos int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.pos < len(e.b) {
+		n := copy(p, e.b[e.pos:])
+		e.pos += n
+		return n, nil
+	}
+	for i := range p {
+		p[i] = [2]byte{0xff, 0xd9}[e.pos&1]
+		e.pos++
+	}
+	return len(p), nil
+}
+
+// decodeLibrary calls go-libjpeg only after its own reading of the header has agreed with ours: what runs into a C error later does so
+// inside the calls that catch it.
+func decodeLibrary(b []byte, info Info, want image.Point) (image.Image, error) {
+	c, err := cjpeg.DecodeConfig(&endless{b: b})
 	if err != nil {
 		return nil, err
 	}
 	if c.Width != info.Width || c.Height != info.Height {
 		return nil, fmt.Errorf("libjpeg reads the size as %d×%d, the frame header says %d×%d", c.Width, c.Height, info.Width, info.Height)
 	}
-	m, err := cjpeg.Decode(bytes.NewReader(b), &cjpeg.DecoderOptions{DCTMethod: cjpeg.DCTISlow})
-	if err != nil {
-		return nil, err
+	o := &cjpeg.DecoderOptions{DCTMethod: cjpeg.DCTISlow}
+	if want.X < info.Width || want.Y < info.Height {
+		o.ScaleTarget = image.Rectangle{Max: want} // it takes the first eighths that reach this
 	}
-	if m, ok := m.(*rgb.Image); ok { // a type that only that library knows
-		return opaque(m), nil
+	if !info.planar() {
+		return cjpeg.DecodeIntoRGB(&endless{b: b}, o)
 	}
-	return m, nil
-}
-
-func opaque(m *rgb.Image) *image.RGBA {
-	out := image.NewRGBA(m.Rect)
-	for y := range m.Rect.Dy() {
-		d, s := out.Pix[y*out.Stride:], m.Pix[y*m.Stride:]
-		for x := range m.Rect.Dx() {
-			d[x*4], d[x*4+1], d[x*4+2], d[x*4+3] = s[x*3], s[x*3+1], s[x*3+2], 255
-		}
-	}
-	return out
+	return cjpeg.Decode(&endless{b: b}, o)
 }
 
 // NewPadded makes a 4:2:0 picture of w×h whose planes reach to the end of its last MCUs, as Encode demands.

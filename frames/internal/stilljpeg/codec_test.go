@@ -2,6 +2,7 @@ package stilljpeg
 
 import (
 	"bytes"
+	"errors"
 	"image"
 	"image/color"
 	"math/rand/v2"
@@ -48,7 +49,7 @@ var evil = map[string]string{
 	"cmyk.jpg":                     "",
 	"sampling-411.jpg":             "",
 	"sampling-410.jpg":             "",
-	"sampling-mixed.jpg":           "luma/chroma subsampling ratio", // no decoder here takes it
+	"sampling-mixed.jpg":           "",
 	"lossless-sof3.jpg":            "process 3 is not supported",
 	"two-frame-headers.jpg":        "two frame headers",
 	"frame-header-in-app.jpg":      "",
@@ -148,19 +149,32 @@ func TestControlsDecode(t *testing.T) {
 func TestMemoryIsCountedFromTheHeader(t *testing.T) {
 	b := bytes.Clone(read(t, "control-progressive.jpg"))
 	at := bytes.Index(b, []byte{0xff, 0xc2})
-	for _, c := range []struct {
-		w, h int
-		ok   bool
-	}{{7000, 7000, true}, {16384, 3000, true}, {7100, 7100, false}} { // 49 Mpx × 1.5 × 3 bytes = 220 MB
-		b[at+5], b[at+6], b[at+7], b[at+8] = byte(c.h>>8), byte(c.h), byte(c.w>>8), byte(c.w)
-		if _, err := Parse(b); (err == nil) != c.ok {
-			t.Errorf("%d×%d: %v", c.w, c.h, err)
+	of := func(w, h, eighths int) int64 {
+		b[at+5], b[at+6], b[at+7], b[at+8] = byte(h>>8), byte(h), byte(w>>8), byte(w)
+		info, err := Parse(b)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return info.Memory(eighths)
+	}
+	if n := of(7000, 7000, 8) >> 20; n < 210 || n > 212 { // 49 Mpx × 1.5 samples × 3 bytes
+		t.Errorf("7000×7000: %d MB", n)
+	}
+	if n := of(7000, 7000, 3) >> 20; n < 160 || n > 162 { // the coefficients are all kept, the planes are 9/64 of 4:4:4
+		t.Errorf("3/8 of 7000×7000: %d MB", n)
 	}
 	b[at+11], b[at+14], b[at+17] = 0x11, 0x11, 0x11 // 4:4:4: twice the samples
-	b[at+5], b[at+6], b[at+7], b[at+8] = 7000>>8, 7000&255, 7000>>8, 7000&255
-	if _, err := Parse(b); err == nil || !strings.Contains(err.Error(), "at most 256 are allowed") {
+	if n := of(7000, 7000, 8); n <= MaxMemoryBytes {
+		t.Errorf("4:4:4 of 7000×7000: %d bytes", n)
+	}
+	if _, _, err := Decode(b); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "at most 256 are allowed") {
 		t.Errorf("4:4:4 of 7000×7000: %v", err)
+	}
+	b[at+1] = 0xc1 // one scan, but of a single component: the coefficients are kept all the same
+	first := bytes.Index(b, []byte{0xff, 0xda})
+	one := append(bytes.Clone(b[:first]), 0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0, 0xff, 0xd9)
+	if info, err := Parse(one); err != nil || info.Scans != 1 || !info.Buffered || info.Memory(8) <= MaxMemoryBytes {
+		t.Errorf("%+v, %v", info, err)
 	}
 }
 

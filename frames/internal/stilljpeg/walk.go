@@ -15,6 +15,18 @@ const (
 	MaxMemoryBytes = 256 << 20  // planes and coefficients while decoding
 )
 
+// ErrTooLarge is what pictures are refused with (errors.Is) that are out of bounds.
+var ErrTooLarge = errors.New("picture is too large")
+
+type tooLarge string
+
+func (e tooLarge) Error() string { return string(e) }
+
+func (e tooLarge) Is(target error) bool { return target == ErrTooLarge }
+
+// TooLarge is an error that is ErrTooLarge and says how.
+func TooLarge(format string, args ...any) error { return tooLarge(fmt.Sprintf(format, args...)) }
+
 // ErrNotJPEG is what bytes that do not start as a JPEG give.
 var ErrNotJPEG = errors.New("jpeg: does not start with FF D8")
 
@@ -25,15 +37,17 @@ type Info struct {
 	Progressive   bool
 	Arithmetic    bool
 	Scans         int
+	Buffered      bool // all coefficients are kept while decoding: progressive, or not all components in each scan
 	Orientation   int  // EXIF, 1 to 8; 1 when there is none or it is not valid
 	Adobe         bool // an Adobe APP14 segment is there
+	Bytes         int  // from start to end marker; what follows is no part of the picture
 }
 
 // Component is one component's sampling factors, 1 to 4.
 type Component struct{ H, V int }
 
-// Parse walks the segments from start to end marker without decoding anything, and refuses what is cut short, out of bounds or of a
-// process nobody here decodes.
+// Parse walks the segments from start to end marker without decoding anything, and refuses what is cut short, out of bounds, of a process
+// nobody here decodes, or read otherwise by libjpeg: what it sees is what was counted here.
 func Parse(b []byte) (Info, error) {
 	if len(b) == 0 {
 		return Info{}, errors.New("jpeg: empty")
@@ -54,7 +68,7 @@ func Parse(b []byte) (Info, error) {
 	if w.info.Scans == 0 {
 		return Info{}, errors.New("jpeg: no picture in it")
 	}
-	return w.info, w.info.checkMemory()
+	return w.info, nil
 }
 
 type walker struct {
@@ -83,11 +97,12 @@ func (w *walker) segment() (more bool, err error) {
 	w.pos++
 	switch {
 	case m == 0xd9:
+		w.info.Bytes = w.pos
 		return false, nil
 	case m == 0x01 || m >= 0xd0 && m <= 0xd7: // no length
 		return true, nil
-	case m == 0x00 || m == 0xd8:
-		return false, fmt.Errorf("byte %d: marker FF %02X between segments", w.pos-1, m)
+	case m < 0xc0 || m == 0xd8 || m == 0xde || m == 0xdf || m >= 0xf0 && m <= 0xfd:
+		return false, fmt.Errorf("byte %d: marker FF %02X has no place here", w.pos-1, m) // libjpeg would look for the next one inside it
 	}
 	if w.pos+2 > len(w.b) {
 		return false, errEarly
@@ -117,8 +132,12 @@ func (w *walker) body(m byte, body []byte) error {
 			return errors.New("a scan before the frame header")
 		}
 		if w.info.Scans++; w.info.Scans > MaxScans {
-			return fmt.Errorf("more than %d scans", MaxScans)
+			return TooLarge("more than %d scans", MaxScans)
 		}
+		if len(body) < 1 || len(body) != 4+2*int(body[0]) {
+			return fmt.Errorf("scan header of %d bytes: wrong length", len(body))
+		}
+		w.info.Buffered = w.info.Buffered || w.info.Scans > 1 || int(body[0]) < len(w.info.Components)
 		w.skipScan()
 	case m >= 0xc0 && m <= 0xcf && m != 0xc4 && m != 0xc8 && m != 0xcc:
 		return w.frame(m, body)
@@ -156,6 +175,7 @@ func (w *walker) frame(m byte, body []byte) error {
 	i := &w.info
 	i.Height, i.Width = int(body[1])<<8|int(body[2]), int(body[3])<<8|int(body[4])
 	i.Progressive, i.Arithmetic = m == 0xc2 || m == 0xca, m >= 0xc9
+	i.Buffered = i.Progressive
 	if err := CheckSize(i.Width, i.Height); err != nil {
 		return err
 	}
@@ -175,7 +195,7 @@ func (w *walker) frame(m byte, body []byte) error {
 // CheckSize refuses sizes out of bounds, of any kind of still.
 func CheckSize(w, h int) error {
 	if w < 1 || h < 1 || w > MaxSide || h > MaxSide || w*h > MaxPixels {
-		return fmt.Errorf("picture of %d×%d: allowed are 1 to %d a side and %d pixels", w, h, MaxSide, MaxPixels)
+		return TooLarge("picture of %d×%d: allowed are 1 to %d a side and %d pixels", w, h, MaxSide, MaxPixels)
 	}
 	return nil
 }
@@ -189,29 +209,31 @@ func (i *Info) samples() int {
 	return (i.Width + 8*h - 1) / (8 * h) * ((i.Height + 8*v - 1) / (8 * v)) * 64 * sum
 }
 
-// checkMemory refuses what needs more than MaxMemoryBytes: planes, and for pictures in several scans also coefficients, which
-// libjpeg keeps in 2 bytes and the pure Go decoder in 4.
-func (i *Info) checkMemory() error {
-	need := i.samples()
-	if i.Progressive || i.Scans > 1 {
-		each := 2
-		if !i.goLibjpegTakes() {
-			each = 4
-		}
-		need += each * i.samples()
+// Memory is how many bytes decoding takes at most, the picture included, when it is scaled to eighths of its size (1 to 8). What is kept of
+// coefficients takes 2 bytes a sample in libjpeg and 4 in the pure Go decoder.
+func (i *Info) Memory(eighths int) int64 {
+	scaled := func(n int) int64 { return int64((n*eighths+7)/8 + 32) }
+	pixels := scaled(i.Width) * scaled(i.Height)
+	samples := int64(i.samples())
+	need := pixels * 3 // RGB, or planes of which none is larger than the picture
+	if i.planar() && len(i.Components) == 1 {
+		need = pixels
+	} else if i.planar() && eighths == 8 {
+		need = min(need, samples+64*int64(i.Width+i.Height)+4096)
 	}
-	if len(i.Components) == 4 {
-		need += 4 * i.Width * i.Height
+	each := int64(2)
+	if len(i.Components) == 4 { // its four planes and the picture
+		need, each = samples+pixels*4, 4
 	}
-	if need > MaxMemoryBytes {
-		return fmt.Errorf("jpeg: decoding needs %d MB, at most %d are allowed", need>>20, MaxMemoryBytes>>20)
+	if i.Buffered {
+		need += each * samples
 	}
-	return nil
+	return need
 }
 
-// library reports whether go-libjpeg decodes this kind: one or three components, chroma sampled alike by 1 or 2. The rest goes to
-// the standard library, which takes any sampling and four components, but no arithmetic coding.
-func (i *Info) goLibjpegTakes() bool {
+// planar reports whether go-libjpeg gives this kind as planes: one component, or three of which chroma is sampled alike by 1 and luma by 1
+// or 2. It makes RGB of every other kind of three components. Four go to the standard library.
+func (i *Info) planar() bool {
 	if len(i.Components) == 1 {
 		return true
 	}
@@ -221,6 +243,9 @@ func (i *Info) goLibjpegTakes() bool {
 	y, u, v := i.Components[0], i.Components[1], i.Components[2]
 	return u == v && u.H == 1 && u.V == 1 && y.H <= 2 && y.V <= 2
 }
+
+// Scales reports whether the picture can be decoded to eighths of its size.
+func (i *Info) Scales() bool { return len(i.Components) != 4 }
 
 // orientation is the EXIF orientation in an APP1 segment, 1 to 8, or 0.
 func orientation(b []byte) int {
