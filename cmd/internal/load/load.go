@@ -33,7 +33,7 @@ type load struct {
 }
 
 // atOnce is how many sessions are checked and deleted at once.
-const atOnce = 8
+const atOnce = 16
 
 func newLoad(o options, clips []*whipclient.Clip, sound whipclient.Sound, out io.Writer) (*load, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2 * atOnce, IdleConnTimeout: 30 * time.Second}
