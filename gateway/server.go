@@ -99,6 +99,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case now := <-ticker.C:
 			s.sessions.sweep(now)
+			frames.ReturnMemory()
 		}
 	}
 	return s.shutdown()
