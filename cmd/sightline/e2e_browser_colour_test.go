@@ -76,6 +76,9 @@ func TestE2EBrowserColours(t *testing.T) {
 	first := agent.awaitImages(20*time.Second, "images of the bars", 1, nil)[0]
 	settled := first.CapturedAt.Add(2 * time.Second) // the first pictures of a call are coarse
 	images := agent.awaitImages(20*time.Second, "images of a settled call", 3, func(i agentclient.Image) bool { return i.CapturedAt.After(settled) })
+	if i := images[len(images)-1]; i.CaptureClock != "header" || i.CaptureErrorMS == nil {
+		t.Errorf("when the picture was taken is known by %s, off by at most %v", i.CaptureClock, i.CaptureErrorMS)
+	}
 	for _, i := range images {
 		rgb := decode(t, i)
 		for n, bar := range bars {

@@ -184,3 +184,46 @@ func follows(t *testing.T, eye *witness) {
 		return end > 0, text
 	})
 }
+
+// publishDisplay shares the screen without saying so anywhere but where Chromium says it by itself: in the headers of its key frames.
+const publishDisplay = `(async () => {
+	const stream = await navigator.mediaDevices.getDisplayMedia({video: true});
+	const pc = window.plain = new RTCPeerConnection({bundlePolicy: 'max-bundle'});
+	pc.addTransceiver(stream.getVideoTracks()[0], {direction: 'sendonly'});
+	await pc.setLocalDescription();
+	const answer = await fetch('/whip/plain', {method: 'POST', headers: {'Content-Type': 'application/sdp'}, body: pc.localDescription.sdp});
+	await pc.setRemoteDescription({type: 'answer', sdp: await answer.text()});
+	return answer.status;
+})()`
+
+// TestE2EBrowserScreenShare: a screen of Chromium's is told as one, by its name or by its pictures alone, and shown as it is; a camera is not.
+// When a picture was taken is known by the browser's own word.
+func TestE2EBrowserScreenShare(t *testing.T) {
+	s := serve(t)
+	p := chromium(t, fakeCamera(makeCamera(t)))
+	p.open(s, "shared")
+	named, plain := s.attach("shared", "named", 5), s.attach("plain", "plain", 5)
+	p.click("share-screen")
+	ownSize := func(i agentclient.Image) bool { return i.Width == 800 && i.Height == 450 } // Chromium's stand-in for a screen
+	i := named.awaitImages(20*time.Second, "images of the shared screen, with the time by its header", 1, func(i agentclient.Image) bool {
+		return i.Source == "screen" && ownSize(i) && i.CaptureClock == "header" && i.CaptureErrorMS != nil
+	})[0]
+	t.Logf("captured %d ms before it was sent, off by %d ms at most", i.AgeMS, *i.CaptureErrorMS)
+	p.click("stop")
+	if status := p.eval(publishDisplay); status != "201" {
+		t.Fatalf("publishing by hand: %s", status)
+	}
+	await(t, 20*time.Second, "what calls itself nothing is told as a screen", func() (bool, string) {
+		_, _, told := plain.seen()
+		return len(told) > 0 && told[len(told)-1].Name == "camera" && told[len(told)-1].Screen, fmt.Sprintf("%+v", told)
+	})
+	plain.awaitImages(20*time.Second, "and shown as it is", 1, ownSize)
+
+	p.open(s, "filmed")
+	filmed := s.attach("filmed", "filmed", 5)
+	p.startCamera()
+	filmed.awaitImages(20*time.Second, "images of a camera", 1, func(i agentclient.Image) bool { return i.Width == 1024 && i.Height == 1024 })
+	if got := filmed.awaitSource(20*time.Second, "the camera", "camera", "live"); got.Screen {
+		t.Errorf("a camera is told as %+v", got)
+	}
+}

@@ -290,11 +290,21 @@ async function addTracks(pc, stream, kind, hear) {
   if (hear && sound.length === 0) pc.addTransceiver('audio', { direction: 'recvonly' });
 }
 
+// The header extension that says when a picture was taken; Chromium offers it only when asked to.
+function tellCaptureTime(transceiver) {
+  try {
+    const extensions = transceiver.getHeaderExtensionsToNegotiate();
+    for (const e of extensions) if (e.uri.endsWith('/abs-capture-time')) e.direction = 'sendrecv';
+    transceiver.setHeaderExtensionsToNegotiate(extensions);
+  } catch { /* a browser without this: sender reports do */ }
+}
+
 // An agent looks at single pictures: sharpness matters more than smooth motion, so the size is kept when bandwidth is short.
 async function addVideo(pc, video, stream, kind) {
   if (kind === 'screen' && 'contentHint' in video) video.contentHint = 'detail'; // a camera with it would say that it is a screen
   const transceiver = pc.addTransceiver(video, { direction: 'sendonly', streams: [stream], sendEncodings: [{ maxBitrate: BITRATE[kind] }] });
   preferVP8(transceiver);
+  tellCaptureTime(transceiver);
   try {
     const parameters = transceiver.sender.getParameters();
     parameters.degradationPreference = 'maintain-resolution';
