@@ -65,7 +65,7 @@ func (d demand) ask(ceiling int) videoAsk {
 	case d.watched:
 		a.width, a.height = d.width, d.height
 		bps := full * math.Pow(d.pixels()/modelPixels, sizeExponent)
-		if d.screen && d.policy == policyKeyframe { // key frames of screen content cost: ~60 % more bits for the same picture at 0.7 Mbit/s
+		if d.screen && d.policy == frames.PolicyKeyframe { // key frames of screen content cost: ~60 % more bits for the same picture at 0.7 Mbit/s
 			bps *= 1 + 0.1*min(d.fps, 3)
 		}
 		if d.fps >= fastFPS {
@@ -84,9 +84,6 @@ func (d demand) ask(ceiling int) videoAsk {
 	}
 	return a
 }
-
-// policyKeyframe is frames' policy of decoding key frames alone.
-const policyKeyframe frames.Policy = "keyframe"
 
 // pixels of the largest image wanted. What the sender sends now says nothing of it where it is less: it may be so small for want of bits.
 func (d demand) pixels() float64 {
@@ -195,7 +192,7 @@ func (src *source) demand(p *publication, now time.Time) (d demand, in *rtc.InTr
 		watched: wanted.Subscribers > 0, fps: wanted.FPS, width: wanted.Width, height: wanted.Height,
 		sourceW: st.FullWidth, sourceH: st.FullHeight, // the layer in use may be a small one because of what was asked for
 		screen: screen, layers: in.RID != "",
-		policy: st.Policy,
+		policy: st.InEffect,
 	}
 	if !asked.at.IsZero() && now.Sub(asked.at) < askedHold {
 		one := videoAsk{width: asked.width, height: asked.height}

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,7 +31,7 @@ func TestWhatASenderIsAskedFor(t *testing.T) {
 		{"a thumbnail", with(watched, func(d *demand) { d.width, d.height = 64, 64 }), MinVideoBitrate, MinVideoBitrate, 10},
 		{"half the size", with(watched, func(d *demand) { d.width, d.height = 640, 360 }), 500_000, 550_000, 10},
 		{"text", with(watched, func(d *demand) { d.screen = true }), 2_000_000, 2_300_000, 10},
-		{"text by key frames", with(watched, func(d *demand) { d.screen, d.policy = true, policyKeyframe }), 2_200_000, 2_500_000, 10},
+		{"text by key frames", with(watched, func(d *demand) { d.screen, d.policy = true, frames.PolicyKeyframe }), 2_200_000, 2_500_000, 10},
 		{"more than allowed", with(watched, func(d *demand) { d.width, d.height, d.sourceW, d.sourceH = 0, 0, 3840, 2160 }), 2_500_000, 2_500_000, 10},
 		{"layers", with(watched, func(d *demand) { d.width, d.height, d.layers = 0, 0, true }), 1_800_000, 1_800_000, 10},
 		{"no size known yet", demand{watched: true, fps: 1}, 1_200_000, 1_200_000, 10},
@@ -68,4 +70,40 @@ func TestAskingNeverLagsBehindMore(t *testing.T) {
 	after(time.Second, quiet, videoAsk{bps: 200_000, fps: 30})
 	after(lowerAfter, quiet, quiet)
 	after(time.Millisecond, seen, videoAsk{bps: 1_200_000, fps: 10})
+}
+
+// TestAPublisherIsAskedForMoreAtOnce: the cap in the session's state follows who is there and what is wanted, up without delay.
+func TestAPublisherIsAskedForMoreAtOnce(t *testing.T) {
+	g := startGateway(t, nil)
+	g.createSession("demo")
+	publishClip(t, g, "demo")
+	cap := func() int {
+		_, body, _ := g.do("GET", "/v1/sessions/demo", "")
+		var d sessionDetail
+		if err := json.Unmarshal(body, &d); err != nil || len(d.Sources) == 0 {
+			return -1
+		}
+		return d.Sources[0].BitrateCapBPS
+	}
+	var seen []int
+	reaches := func(want int) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); cap() != want; <-time.After(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the cap is %d, want %d; before it was %v", cap(), want, seen)
+			}
+		}
+		seen = append(seen, want)
+	}
+	ready, small := demand{ready: true}.ask(DefaultMaxVideoBitrate), demand{watched: true, fps: 1, width: 1600, height: 1600}.ask(DefaultMaxVideoBitrate)
+	reaches(ready.bps) // an agent may attach at any moment
+	if status, _, _ := g.do("GET", "/v1/sessions/demo/image?wait_ms=20000&width=1600&height=1600", ""); status != 200 {
+		t.Fatalf("no image: %d", status)
+	}
+	reaches(small.bps)
+	g.attach("demo", "watcher", `"want":{"images":[{"source":"*","fps":20,"width":1600,"height":1600}]}`)
+	reaches(demand{watched: true, fps: 20, width: 1600, height: 1600}.ask(DefaultMaxVideoBitrate).bps)
+	if !slices.IsSorted(seen) || seen[0] == seen[1] || seen[1] == seen[2] {
+		t.Errorf("asked for %v one after the other", seen)
+	}
 }

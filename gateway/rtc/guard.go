@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"sightline/gateway/rtc/internal/batch"
 )
 
 // What one source may send. More is thrown away before anything is done with it, so that a flood costs its sender's call and
@@ -48,7 +50,7 @@ func (g *floodGate) passes(source netip.AddrPort, now time.Time) bool {
 // guardedUDP is a media socket behind two gates and a filter. Only the mux's one reader reads it.
 type guardedUDP struct {
 	*net.UDPConn
-	batch           *batchUDP // reads it
+	batch           *batch.UDP // reads it
 	packets, checks *floodGate
 	dropped         *atomic.Uint64 // of all sockets together
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/pion/ice/v4"
 	"github.com/pion/logging"
+
+	"sightline/gateway/rtc/internal/batch"
 )
 
 // sockets are what all peers receive on: one UDP port on every kept address, one TCP port.
@@ -39,11 +41,11 @@ func openSockets(cfg Config, logs logging.LoggerFactory) (*sockets, error) {
 	for _, c := range conns {
 		at := c.LocalAddr().(*net.UDPAddr).AddrPort()
 		s.addrs, s.udpPort = append(s.addrs, at.Addr().Unmap()), int(at.Port())
-		batch, err := newBatchUDP(c)
+		reader, err := batch.New(c)
 		if err != nil {
 			return nil, fmt.Errorf("read UDP port %d: %w", at.Port(), err)
 		}
-		guarded := &guardedUDP{UDPConn: c, batch: batch, packets: newFloodGate(cfg.sourcePackets), checks: newFloodGate(maxSourceChecks), dropped: &s.flooded}
+		guarded := &guardedUDP{UDPConn: c, batch: reader, packets: newFloodGate(cfg.sourcePackets), checks: newFloodGate(maxSourceChecks), dropped: &s.flooded}
 		muxes = append(muxes, ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: guarded, Logger: logs.NewLogger("udpmux")}))
 	}
 	s.udp = ice.NewMultiUDPMuxDefault(muxes...)

@@ -39,6 +39,9 @@ type bench struct {
 	rounds           int // turns with the local engines
 	endOfTurn        time.Duration
 	switchCount      int
+	tracked          *whipclient.Clip // of the part tracks
+	trackCount       int
+	policies         string // with commas
 	out              io.Writer
 }
 
@@ -57,11 +60,12 @@ var parts = []part{
 	{"delay", (*bench).delay, true},
 	{"switch", (*bench).switches, true},
 	{"response", (*bench).response, true},
+	{"tracks", (*bench).tracks, true},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	b := &bench{out: stdout}
-	var watched, unwatched, only string
+	var watched, unwatched, tracked, only string
 	f := flag.NewFlagSet("gatewaybench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() { fmt.Fprint(stderr, usage); f.PrintDefaults() }
@@ -73,20 +77,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.IntVar(&b.idleCalls, "idle-calls", 20, "calls at once that nobody watches")
 	f.IntVar(&b.watchedCalls, "watched-calls", 10, "calls at once with an agent each")
 	f.IntVar(&b.sessions, "sessions", 1000, "sessions to open and close")
-	f.StringVar(&only, "only", "", "comma-separated `parts`: idle, images, churn, voice, delay, switch, response; empty = the first three")
+	f.StringVar(&only, "only", "", "comma-separated `parts`: idle, images, churn, voice, delay, switch, response, tracks; empty = the first three")
 	f.StringVar(&b.speechFile, "speech", "gateway/sound/testdata/speech/jfk.wav", "WAVE `file` that the callers of the part voice say")
 	f.IntVar(&b.voiceCalls, "voice-calls", 50, "calls at once that echo")
 	f.IntVar(&b.delayCalls, "delay-calls", 4, "calls at once of the part delay")
 	f.IntVar(&b.rounds, "turns", 12, "turns of the part response")
 	f.DurationVar(&b.endOfTurn, "end-of-turn", 600*time.Millisecond, "what the gateway runs with")
 	f.IntVar(&b.switchCount, "switches", 200, "switches of the part switch, and a quarter as many that fail")
+	f.StringVar(&tracked, "clip-tracks", "scripts/bench.d/media/cam720.vp8.ivf", "IVF `file` of the part tracks")
+	f.IntVar(&b.trackCount, "tracks", 20, "tracks at once of the part tracks")
+	f.StringVar(&b.policies, "policy", "full,temporal,keyframe,auto,nobody", "comma-separated `policies` of the part tracks")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
 		return 2
 	}
-	err := b.load(watched, unwatched)
+	err := errors.Join(b.load(watched, unwatched), b.loadTracked(tracked))
 	if err == nil {
 		err = b.measure(ctx, only)
 	}
@@ -125,7 +132,7 @@ func (b *bench) measure(ctx context.Context, only string) error {
 	wanted := strings.Split(only, ",")
 	for _, name := range wanted {
 		if only != "" && !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
-			return fmt.Errorf("--only %q: the parts are idle, images, churn, voice, delay, switch and response", name)
+			return fmt.Errorf("--only %q: the parts are idle, images, churn, voice, delay, switch, response and tracks", name)
 		}
 	}
 	var err error

@@ -1,4 +1,4 @@
-package rtc
+package batch
 
 import (
 	"encoding/binary"
@@ -11,25 +11,24 @@ import (
 )
 
 const (
-	batchPackets = 64   // read at once
-	batchBytes   = 2048 // of one packet; longer ones are none of ours (receiveMTU) and thrown away
-	// batchPause is the least time from one read of a socket to the next. Whoever reads sooner wakes all goroutines between the socket and
+	packets     = 64   // read at once
+	packetBytes = 2048 // of one packet; longer ones are none of ours and thrown away
+	// pause is the least time from one read of a socket to the next. Whoever reads sooner wakes all goroutines between the socket and
 	// the track for each single packet, and these wake-ups are most of what a packet costs.
-	batchPause = time.Millisecond
+	pause = time.Millisecond
 )
 
-// batchUDP reads a socket many packets at a time (recvmmsg(2)). One goroutine uses it.
-type batchUDP struct {
-	conn *net.UDPConn
-	raw  syscall.RawConn
-	try  func(fd uintptr) bool // one for all reads: a closure for each would be an allocation
+// UDP reads a socket many packets at a time (recvmmsg(2)). One goroutine uses it.
+type UDP struct {
+	raw syscall.RawConn
+	try func(fd uintptr) bool // one for all reads: a closure for each would be an allocation
 
 	next, have int
 	err        error
 	last       time.Time // of the latest read
-	messages   [batchPackets]mmsghdr
-	vectors    [batchPackets]syscall.Iovec
-	names      [batchPackets]syscall.RawSockaddrInet6 // room for IPv4 too
+	messages   [packets]mmsghdr
+	vectors    [packets]syscall.Iovec
+	names      [packets]syscall.RawSockaddrInet6 // room for IPv4 too
 	data       []byte
 }
 
@@ -39,16 +38,17 @@ type mmsghdr struct {
 	length uint32
 }
 
-func newBatchUDP(conn *net.UDPConn) (*batchUDP, error) {
+// New does not own conn: whoever closes it ends the reading.
+func New(conn *net.UDPConn) (*UDP, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	u := &batchUDP{conn: conn, raw: raw, data: make([]byte, batchPackets*batchBytes)}
+	u := &UDP{raw: raw, data: make([]byte, packets*packetBytes)}
 	u.try = u.recv
 	for i := range u.messages {
-		u.vectors[i].Base = &u.data[i*batchBytes]
-		u.vectors[i].SetLen(batchBytes)
+		u.vectors[i].Base = &u.data[i*packetBytes]
+		u.vectors[i].SetLen(packetBytes)
 		h := &u.messages[i].header
 		h.Name, h.Iov, h.Iovlen = (*byte)(unsafe.Pointer(&u.names[i])), &u.vectors[i], 1
 	}
@@ -56,17 +56,17 @@ func newBatchUDP(conn *net.UDPConn) (*batchUDP, error) {
 }
 
 // ReadFromUDPAddrPort is as net.UDPConn's.
-func (u *batchUDP) ReadFromUDPAddrPort(b []byte) (int, netip.AddrPort, error) {
+func (u *UDP) ReadFromUDPAddrPort(b []byte) (int, netip.AddrPort, error) {
 	for {
 		for u.next < u.have {
 			i := u.next
 			u.next++
 			from, ok := addressOf(&u.names[i])
 			if m := &u.messages[i]; ok && m.header.Flags&syscall.MSG_TRUNC == 0 {
-				return copy(b, u.data[i*batchBytes:][:m.length]), from, nil
+				return copy(b, u.data[i*packetBytes:][:m.length]), from, nil
 			}
 		}
-		if wait := batchPause - time.Since(u.last); wait > 0 {
+		if wait := pause - time.Since(u.last); wait > 0 {
 			time.Sleep(wait)
 		}
 		u.next, u.have, u.err = 0, 0, nil
@@ -82,12 +82,12 @@ func (u *batchUDP) ReadFromUDPAddrPort(b []byte) (int, netip.AddrPort, error) {
 }
 
 // recv takes what is there; false: nothing is, wait.
-func (u *batchUDP) recv(fd uintptr) bool {
+func (u *UDP) recv(fd uintptr) bool {
 	for i := range u.messages {
 		u.messages[i].header.Namelen = syscall.SizeofSockaddrInet6
 	}
 	for {
-		n, _, errno := syscall.Syscall6(syscall.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&u.messages[0])), batchPackets, syscall.MSG_DONTWAIT, 0, 0)
+		n, _, errno := syscall.Syscall6(syscall.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&u.messages[0])), packets, syscall.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
 			u.have = int(n)
