@@ -95,9 +95,6 @@ func TestE2ESimulcast(t *testing.T) {
 	s.awaitUsed("layers", 320, 2)
 	small.forget()
 	small.awaitImages(30*time.Second, "small images again", 2, nil)
-	if state := s.session("layers").Sources[0]; state.Lost != 0 || state.Dropped > state.Decoded {
-		t.Errorf("on a loopback: %+v", state)
-	}
 }
 
 // attachFor attaches an agent that wants three images a second of one side.
@@ -160,7 +157,9 @@ func TestE2EBrowserLayers(t *testing.T) {
 			}
 			return whole && used > 320, fmt.Sprintf("%s layer %d of %d in space", text, src.SpatialLayer, src.SpatialLayers)
 		})
-		settled := time.Now().Add(2 * time.Second)
+	}
+	settled := time.Now().Add(2 * time.Second)
+	for _, c := range cases {
 		for _, i := range agents[c.session].awaitImages(30*time.Second, "images of a settled call", 2, func(i agentclient.Image) bool { return i.CapturedAt.After(settled) })[:2] {
 			frame, psnr := clip.best(decode(t, i))
 			t.Logf("%s, image %d: frame %d, %.1f dB", c.session, i.Seq, frame, psnr)
