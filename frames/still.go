@@ -112,12 +112,6 @@ func (s still) plane(dst []byte, stride int, src resample.Source, hx, hy int, px
 // turn copies a w×h block of 1 or 4 channels, turned and mirrored as the EXIF orientation says, in squares: one of source and target is
 // always read or written across its rows.
 func turn(dst []byte, ds int, src []byte, ss, w, h, channels, orientation int) {
-	if orientation <= 1 {
-		for y := range h {
-			copy(dst[y*ds:], src[y*ss:y*ss+w*channels])
-		}
-		return
-	}
 	at, dx, dy := 0, channels, ds // where source pixel 0,0 goes, and how far apart its right and lower neighbours do
 	switch orientation {
 	case 2:
@@ -134,6 +128,12 @@ func turn(dst []byte, ds int, src []byte, ss, w, h, channels, orientation int) {
 		at, dx, dy = (w-1)*ds+(h-1)*channels, -ds, -channels
 	case 8:
 		at, dx, dy = (w-1)*ds, -ds, channels
+	}
+	if dx == channels {
+		for y := range h {
+			copy(dst[at+y*dy:], src[y*ss:y*ss+w*channels])
+		}
+		return
 	}
 	const square = 32
 	for y0 := 0; y0 < h; y0 += square {

@@ -18,16 +18,18 @@ func turnedPicture(m image.Image, orientation int) (*Picture, error) {
 		w, h := m.Rect.Dx(), m.Rect.Dy()
 		cw, ch := (w+1)/2, (h+1)/2
 		cstride := m.CStride
-		if hx == 1 || hy == 1 {
+		compact := hx == 1 || hy == 1
+		if compact {
 			halve(m.Cb, m.CStride, (w+hx-1)/hx, (h+hy-1)/hy, hx == 1, hy == 1)
 			halve(m.Cr, m.CStride, (w+hx-1)/hx, (h+hy-1)/hy, hx == 1, hy == 1)
 			cstride = cw
 		}
 		p := &Picture{Width: w, Height: h, YStride: m.YStride, CStride: cstride, Y: m.Y, U: m.Cb, V: m.Cr, FullRange: true, Matrix: BT601}
 		if orientation > 1 {
-			p.Y, p.YStride = turnedPlane(m.Y, m.YStride, w, h, orientation)
-			p.U, _ = turnedPlane(m.Cb, cstride, cw, ch, orientation)
-			p.V, p.CStride = turnedPlane(m.Cr, cstride, cw, ch, orientation)
+			y, u, v := spare(m, w*h, cw*ch, compact)
+			p.Y, p.YStride = turnedPlane(y, m.Y, m.YStride, w, h, orientation)
+			p.U, _ = turnedPlane(u, m.Cb, cstride, cw, ch, orientation)
+			p.V, p.CStride = turnedPlane(v, m.Cr, cstride, cw, ch, orientation)
 		}
 		if orientation >= 5 {
 			p.Width, p.Height = h, w
@@ -39,7 +41,7 @@ func turnedPicture(m image.Image, orientation int) (*Picture, error) {
 		fill(none, 128)
 		p := &Picture{Width: w, Height: h, Y: m.Pix, YStride: m.Stride, U: none, V: none, CStride: (w + 1) / 2, FullRange: true, Matrix: BT601}
 		if orientation > 1 {
-			p.Y, p.YStride = turnedPlane(m.Pix, m.Stride, w, h, orientation)
+			p.Y, p.YStride = turnedPlane(make([]byte, w*h), m.Pix, m.Stride, w, h, orientation)
 		}
 		if orientation >= 5 {
 			p.Width, p.Height, p.CStride = h, w, (h+1)/2
@@ -49,13 +51,26 @@ func turnedPicture(m image.Image, orientation int) (*Picture, error) {
 	return nil, nil
 }
 
-func turnedPlane(src []byte, stride, w, h, orientation int) (dst []byte, dstStride int) {
-	dst, dstStride = make([]byte, w*h), w
-	if orientation >= 5 {
-		dstStride = h
+// spare finds memory for turned planes of luma and chroma samples: where chroma was averaged, that which it no longer takes has room for the
+// luma, and the luma's for the chroma. It moves m.Cr, whose samples are compact like those of m.Cb, next to them.
+func spare(m *image.YCbCr, luma, chroma int, compact bool) (y, u, v []byte) {
+	both := m.Cb[:cap(m.Cb)]
+	n := len(m.Cb)
+	if compact && 2*chroma+luma <= len(both) && n < len(both) && 2*chroma <= n && &both[n] == &m.Cr[0] && 2*chroma <= len(m.Y) {
+		m.Cr = both[chroma : 2*chroma : 2*chroma]
+		copy(m.Cr, both[n:])
+		return both[2*chroma : 2*chroma+luma], m.Y[:chroma], m.Y[chroma : 2*chroma]
 	}
-	turn(dst, dstStride, src, stride, w, h, 1, orientation)
-	return dst, dstStride
+	return make([]byte, luma), make([]byte, chroma), make([]byte, chroma)
+}
+
+func turnedPlane(dst, src []byte, stride, w, h, orientation int) (turned []byte, turnedStride int) {
+	turnedStride = w
+	if orientation >= 5 {
+		turnedStride = h
+	}
+	turn(dst, turnedStride, src, stride, w, h, 1, orientation)
+	return dst, turnedStride
 }
 
 // halve averages a plane of w×h samples by two in place, across, down or both; its rows then follow each other without padding. A last
