@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pion/turn/v5"
@@ -170,4 +172,40 @@ func (l *poorListener) Accept() (net.Conn, error) {
 		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
 	}
 	return l.Listener.Accept()
+}
+
+// TestFaultTCPFlood: what an ICE-TCP peer sends beyond its rate waits at its end of the connection.
+func TestFaultTCPFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		closed := make(chan struct{})
+		c := &guardedTCP{Conn: ours, closed: closed, done: sync.OnceFunc(func() { close(closed) })}
+		go func() {
+			piece := make([]byte, 64<<10)
+			for {
+				if _, err := theirs.Write(piece); err != nil {
+					return
+				}
+			}
+		}()
+		begun, got := time.Now(), 0
+		for b := make([]byte, 64<<10); got < 3*maxTCPBytes; {
+			n, err := c.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += n
+		}
+		if took := time.Since(begun); took < 2*time.Second || took > 3*time.Second {
+			t.Errorf("%d bytes were read in %v of the bubble's time, want %d a second", got, took, maxTCPBytes)
+		}
+		ended := make(chan error, 1)
+		go func() { _, err := c.Read(make([]byte, 1)); ended <- err }() // waits for the next second
+		synctest.Wait()
+		_ = c.Close()
+		if err := <-ended; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a read that waits when its connection is closed: %v", err)
+		}
+		_ = theirs.Close()
+	})
 }
