@@ -16,6 +16,7 @@ import (
 
 	"sightline/frames"
 	"sightline/frames/ivf"
+	"sightline/gateway/wire"
 )
 
 // loopbackAPI makes PeerConnections that find each other on this machine alone.
@@ -70,6 +71,7 @@ func TestEmbedAForeignPeerConnection(t *testing.T) {
 	if status, _, h := g.do("POST", "/whip/embedded", "v=0"); status/100 == 2 {
 		t.Errorf("a second publisher was taken: %d %v", status, h)
 	}
+	besideIt(ctx, t, session, api)
 	if err := ours.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +80,53 @@ func TestEmbedAForeignPeerConnection(t *testing.T) {
 		defer session.mu.Unlock()
 		if session.publisher != nil {
 			return "the session still has a publisher although its PeerConnection is closed"
+		}
+		return ""
+	})
+}
+
+// besideIt shares a screen by a second PeerConnection, which leaves again.
+func besideIt(ctx context.Context, t *testing.T, session *Session, api *webrtc.API) {
+	t.Helper()
+	sharer, ours := mustPeer(t, api), mustPeer(t, api)
+	refused := make(chan error, 3)
+	ours.OnTrack(func(track *webrtc.TrackRemote, receiver *webrtc.RTPReceiver) {
+		for _, name := range []string{"", "a b", "camera"} {
+			refused <- session.AddSource(name, ours, track, receiver)
+		}
+		if err := session.AddSource("screen", ours, track, receiver); err != nil {
+			t.Error(err)
+		}
+	})
+	video, err := webrtc.NewTrackLocalStaticSample(webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeVP8}, "video", "sharer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sharer.AddTrack(video); err != nil {
+		t.Fatal(err)
+	}
+	connect(t, sharer, ours)
+	go play(ctx, video)
+	for range 3 {
+		if <-refused == nil {
+			t.Error("a source without a good name, or of somebody else's, was taken")
+		}
+	}
+	eventually(t, func() string {
+		img, err := session.image(ctx, imageRequest{source: "screen", encode: &wire.Encode{}, maxAge: time.Second, wait: time.Second})
+		if err != nil || img.Width != 640 || img.Height != 480 {
+			return fmt.Sprintf("the screen: %v %v", img.Image, err)
+		}
+		return ""
+	})
+	if err := ours.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		session.mu.Lock()
+		defer session.mu.Unlock()
+		if len(session.sides) > 0 || session.publisher == nil {
+			return fmt.Sprintf("%d side publishers, publisher %v", len(session.sides), session.publisher)
 		}
 		return ""
 	})
