@@ -99,7 +99,7 @@ var mediaFigures = []figure[rtc.EngineStats]{
 	gauge("peers_unconnected", "Peer connections that have no path yet.", func(s *rtc.EngineStats) float64 { return float64(s.Unconnected) }),
 	counter("peer_closes_stuck_total", "Peer connections whose goroutines did not end in time.", func(s *rtc.EngineStats) uint64 { return uint64(s.StuckCloses) }),
 	counter("peers_over_limit_total", "Peer connections closed for more SSRCs or addresses than allowed.", func(s *rtc.EngineStats) uint64 { return uint64(s.OverLimit) }),
-	counter("flood_packets_dropped_total", "Packets of sources that send more than one source may.", func(s *rtc.EngineStats) uint64 { return s.FloodDrops }),
+	counter("flood_packets_dropped_total", "Packets thrown away unread: of sources that send more than one source may, of a second SSRC as the same simulcast layer, and DTLS that no peer may send.", func(s *rtc.EngineStats) uint64 { return s.FloodDrops }),
 }
 
 // trafficStats is what came over peer connections, with all that is read of no track.

@@ -75,7 +75,7 @@ type EngineStats struct {
 	Unconnected int   `json:"unconnected"`
 	StuckCloses int64 `json:"stuck_closes"`
 
-	FloodDrops uint64 `json:"flood_drops"` // packets of sources that send too many, and DTLS that no peer may send
+	FloodDrops uint64 `json:"flood_drops"` // packets of sources that send too many, of a second SSRC under one layer's id, and DTLS that no peer may send
 	OverLimit  int64  `json:"over_limit"`  // peers closed for more SSRCs or addresses than allowed
 }
 

@@ -41,6 +41,7 @@ type Peer struct {
 	asked asking
 
 	feedback *feedback
+	layers   *layerGuard
 }
 
 // signalling is the generation of ICE that is in force.
@@ -60,7 +61,8 @@ func (e *Engine) newPeer(plan *offerPlan, h Handlers) (*Peer, error) {
 	if err := e.admit(p); err != nil {
 		return nil, err
 	}
-	w := &watchdog{tooMuch: p.tooMuch, silent: e.cfg.disconnectedAfter / 2}
+	w := &watchdog{tooMuch: p.tooMuch, silent: e.cfg.disconnectedAfter / 2, layers: layerGuard{clashed: &e.socks.flooded}}
+	p.layers = &w.layers
 	p.feedback = newFeedback(p.ssrc)
 	pc, err := e.api.forPeer(w, p.feedback).NewPeerConnection(webrtc.Configuration{Certificates: []webrtc.Certificate{e.cert}})
 	if err != nil {

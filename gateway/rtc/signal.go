@@ -48,6 +48,7 @@ func (p *Peer) negotiate(ctx context.Context, plan *offerPlan, offer string) (*a
 		}
 		return nil, problem.New(problem.InvalidArgument, "the offer cannot be used: %v", err)
 	}
+	p.layers.learn(p.pc)
 	if err := p.speak(plan.listener); err != nil {
 		return nil, problem.New(problem.Internal, "the gateway could not open its voice").WithCause(err)
 	}

@@ -92,6 +92,7 @@ type publisherOptions struct {
 	firefox                       bool   // payload types as Firefox numbers them
 	bare                          bool   // no interceptors: Pion's NACK responder refuses payloads over 1460 bytes
 	none                          bool   // no track: the caller adds its own
+	twins                         bool   // each packet also goes out under a second SSRC, as the same layer
 	turn                          string // address of a TURN server, the only way
 }
 
@@ -133,6 +134,9 @@ func newPublisher(t *testing.T, o publisherOptions) *publisher {
 		if err := webrtc.RegisterDefaultInterceptors(media, chain); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if o.twins {
+		chain.Add(twins{})
 	}
 	pc, err := webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(media), webrtc.WithInterceptorRegistry(chain)).
 		NewPeerConnection(cfg)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pion/ice/v4"
+	"github.com/pion/rtp"
 	"github.com/pion/stun/v4"
 	"github.com/pion/transport/v5/packetio"
 	"github.com/pion/webrtc/v4"
@@ -31,6 +32,7 @@ type watchdog struct {
 	ssrcs    atomic.Int64
 	selected atomic.Pointer[string]   // the remote address of the pair in use
 	remotes  map[string]ice.Candidate // by address; only the ICE agent's own goroutine
+	layers   layerGuard
 }
 
 // settings are the engine's, with this peer's hooks.
@@ -55,28 +57,39 @@ func (w *watchdog) buffer(kind packetio.BufferPacketType, _ uint32) io.ReadWrite
 	}
 	b := packetio.NewBuffer()
 	b.SetLimitSize(size)
-	return packetQueue{b}
+	q := &packetQueue{Buffer: b}
+	if kind == packetio.RTPBufferPacket {
+		q.guard = &w.layers
+	}
+	return q
 }
 
 // packetQueue hands packets' attributes through, as Pion's own does.
-type packetQueue struct{ *packetio.Buffer }
+type packetQueue struct {
+	*packetio.Buffer
+	guard  *layerGuard // nil: RTCP
+	header rtp.Header  // scratch of the guard's, under its lock
+}
 
 // Read implements io.Reader.
-func (q packetQueue) Read(b []byte) (int, error) {
+func (q *packetQueue) Read(b []byte) (int, error) {
 	n, _, err := q.Buffer.Read(b, nil)
 	return n, err
 }
 
 // Write implements io.Writer.
-func (q packetQueue) Write(b []byte) (int, error) { return q.Buffer.Write(b, nil) }
+func (q *packetQueue) Write(b []byte) (int, error) { return q.WriteWithAttributes(b, nil) }
 
 // ReadWithAttributes is what Pion looks for.
-func (q packetQueue) ReadWithAttributes(b []byte, a packetio.Attributes) (int, packetio.Attributes, error) {
+func (q *packetQueue) ReadWithAttributes(b []byte, a packetio.Attributes) (int, packetio.Attributes, error) {
 	return q.Buffer.Read(b, a)
 }
 
 // WriteWithAttributes is what Pion looks for.
-func (q packetQueue) WriteWithAttributes(b []byte, a packetio.Attributes) (int, error) {
+func (q *packetQueue) WriteWithAttributes(b []byte, a packetio.Attributes) (int, error) {
+	if q.guard != nil && !q.guard.passes(q, b) {
+		return len(b), nil
+	}
 	return q.Buffer.Write(b, a)
 }
 
