@@ -17,7 +17,6 @@ import (
 	"sightline/switcher"
 	"sightline/switcher/cascade"
 	"sightline/switcher/local"
-	"sightline/switcher/openai"
 )
 
 // pipelineSettings are serve's flags about what sessions talk with.
@@ -39,11 +38,6 @@ type pipelineSettings struct {
 	ttsVoice     string
 	realtime     engineSettings
 	realtimeRole string // its voice
-}
-
-// engineSettings say where one engine is.
-type engineSettings struct {
-	url, model, key, profile string
 }
 
 // The names of the built-in pipelines.
@@ -78,7 +72,7 @@ func (s *pipelineSettings) flags(f *flag.FlagSet) {
 		{"tts", "a server with an OpenAI-compatible audio/speech; without it the local engine speaks", &s.tts},
 		{"realtime", "a server of the OpenAI Realtime dialect; the profile's own where it has one", &s.realtime},
 	} {
-		f.StringVar(&e.to.url, e.name+"-url", "", "base `URL` of "+e.what+", up to and with the version")
+		f.StringVar(&e.to.url, e.name+"-url", "", "base `URL` of "+e.what+", up to and with the version"+more(e.name))
 		f.StringVar(&e.to.model, e.name+"-model", "", "`model` there")
 		f.StringVar(&e.to.key, e.name+"-key", "", "`key` for it, or @FILE; better in the environment than on the command line")
 	}
@@ -86,6 +80,14 @@ func (s *pipelineSettings) flags(f *flag.FlagSet) {
 	f.StringVar(&s.ttsVoice, "tts-voice", "alloy", "`voice` of the server behind --tts-url")
 	f.StringVar(&s.realtime.profile, "realtime-profile", "", "`provider` of realtime speech: "+strings.Join(realtimeProfiles, ", "))
 	f.StringVar(&s.realtimeRole, "realtime-voice", "", "`voice` of that provider; default: its own")
+}
+
+// more tells of the lists that engines of a cascade may be.
+func more(name string) string {
+	if name == "realtime" {
+		return ""
+	}
+	return "; with commas, also of those that are asked when it fails, in this order"
 }
 
 func (s *pipelineSettings) check() error {
@@ -102,14 +104,14 @@ func (s *pipelineSettings) check() error {
 		name string
 		engineSettings
 	}{{"llm", s.llm}, {"stt", s.stt}, {"tts", s.tts}} {
-		if e.url != "" && e.model == "" {
-			return fmt.Errorf("--%s-url needs --%s-model: the name of the model at that server", e.name, e.name)
+		if _, err := e.each(e.name); err != nil {
+			return err
 		}
 	}
 	if s.realtime.url != "" && s.realtime.profile == "" {
 		return fmt.Errorf("--realtime-url needs --realtime-profile: %s", strings.Join(realtimeProfiles, ", "))
 	}
-	for _, v := range []*string{&s.instructions, &s.llm.key, &s.stt.key, &s.tts.key, &s.realtime.key} {
+	for _, v := range []*string{&s.instructions, &s.realtime.key} {
 		if err := fromFile(v); err != nil {
 			return err
 		}
@@ -129,12 +131,6 @@ func fromFile(v *string) error {
 	}
 	*v = strings.TrimSpace(string(data))
 	return nil
-}
-
-// engines are the parts that cascades are made of, best first.
-type engines struct {
-	recognizers []cascade.Recognizer
-	voices      []cascade.Voice
 }
 
 // talk is what sessions talk with, and what has to run for that.
@@ -244,52 +240,14 @@ func checkFirst(c gateway.PipelineConfig) error {
 	return fmt.Errorf("--pipeline %s: set up are %s", c.First, strings.Join(names, ", "))
 }
 
-func (s *pipelineSettings) hostedEngines(log *slog.Logger) (e engines, err error) {
-	if s.stt.url != "" {
-		client, err := s.stt.client(log)
-		if err != nil {
-			return e, fmt.Errorf("--stt-url: %w", err)
-		}
-		r, err := client.Recognizer(openai.RecognizerConfig{Model: s.stt.model})
-		if err != nil {
-			return e, fmt.Errorf("--stt-model: %w", err)
-		}
-		e.recognizers = append(e.recognizers, r)
-	}
-	if s.tts.url != "" {
-		client, err := s.tts.client(log)
-		if err != nil {
-			return e, fmt.Errorf("--tts-url: %w", err)
-		}
-		v, err := client.Voice(openai.VoiceConfig{Model: s.tts.model, Voice: s.ttsVoice})
-		if err != nil {
-			return e, fmt.Errorf("--tts-model: %w", err)
-		}
-		e.voices = append(e.voices, v)
-	}
-	return e, nil
-}
-
-func (e engineSettings) client(log *slog.Logger) (*openai.Client, error) {
-	profile, err := openai.ProfileOf(e.profile)
-	if err != nil {
-		return nil, err
-	}
-	return openai.New(openai.Config{BaseURL: e.url, Key: e.key, Profile: profile, Log: log})
-}
-
 func (s *pipelineSettings) addHosted(c *gateway.PipelineConfig, e engines, log *slog.Logger) error {
-	if s.llm.url != "" {
-		client, err := s.llm.client(log)
-		if err != nil {
-			return fmt.Errorf("--llm-url: %w", err)
-		}
-		model, err := client.Model(openai.ModelConfig{Model: s.llm.model, Downscale: gateway.Downscale})
-		if err != nil {
-			return fmt.Errorf("--llm-model: %w", err)
-		}
-		c.Window.SummaryLLM = summarizer{model}
-		c.Builtin = append(c.Builtin, cascadePipeline(hostedCascade, "openai-compatible", e, []cascade.Model{model}, log))
+	models, err := s.hostedModels(log)
+	if err != nil {
+		return err
+	}
+	if len(models) > 0 {
+		c.Window.SummaryLLM = summarizer{models[0]}
+		c.Builtin = append(c.Builtin, cascadePipeline(hostedCascade, "openai-compatible", e, models, log))
 	}
 	if s.realtime.profile != "" {
 		p, err := s.realtimePipeline()
