@@ -20,6 +20,10 @@ var ErrStillTooLarge = stilljpeg.ErrTooLarge
 // costs little.
 const largeStill = 4_000_000
 
+// liveStill is from how many pixels on, as decoded, it goes by the live path: where there are fewer, and where it is enlarged, the seeds'
+// filter is better.
+const liveStill = 1_000_000
+
 // mostEighths is the largest part that a JPEG is scaled to in the DCT. Above, chroma comes as large as luma and libjpeg has no SIMD: all of
 // it takes less memory and no more time.
 const mostEighths = 4
@@ -40,6 +44,8 @@ type stillSource struct {
 type stillPlan struct {
 	stillSource
 	options EncodeOptions
+	fast    jpegfast.Options // the same for what decode gives
+	shrinks bool             // no side of the image has more pixels than its part of the still
 	eighths int
 	need    int64 // bytes of working memory at most
 }
@@ -64,10 +70,9 @@ func planStill(frame any, o EncodeOptions) (stillPlan, error) {
 	if err != nil {
 		return stillPlan{}, err
 	}
-	if o.Resize != nil && o.Resize.Fit == Contain { // its size is that of the stored picture, not of a scaled one
-		o.Resize = &ResizeOptions{Width: g.Width, Height: g.Height, Fit: Stretch}
-	}
-	p := stillPlan{stillSource: src, options: o, eighths: 8}
+	p := stillPlan{stillSource: src, options: o, fast: o.fast(), eighths: 8}
+	p.fast.OfWidth, p.fast.OfHeight, p.fast.Sharp = turned.X, turned.Y, true
+	p.shrinks = g.InWidth <= int(g.CropWidth) && g.InHeight <= int(g.CropHeight)
 	if src.scales {
 		p.eighths = eighthsFor(g)
 	}
@@ -86,10 +91,17 @@ func planStill(frame any, o EncodeOptions) (stillPlan, error) {
 	return p, nil
 }
 
-// eighthsFor is the least part of the picture that still has a pixel for each of the image's.
+// eighthsFor is the least part of the picture that still has a pixel for each of the image's, and some more where that is few: to keep but
+// one or four of a block's 64 frequencies is a crude filter.
 func eighthsFor(g jpegfast.Placement) int {
-	most := max(float64(g.InWidth)/g.CropWidth, float64(g.InHeight)/g.CropHeight)
-	if n := max(int(math.Ceil(8*most)), 1); n <= mostEighths {
+	want := 8 * max(float64(g.InWidth)/g.CropWidth, float64(g.InHeight)/g.CropHeight)
+	n := int(math.Ceil(want))
+	if want <= 1 {
+		n = 2
+	} else if want <= 2 {
+		n = 3
+	}
+	if n <= mostEighths {
 		return n
 	}
 	return 8
@@ -143,57 +155,56 @@ func (p *stillPlan) make() (out []byte, err error) {
 			p.picture = p.fill()
 		}
 		if p.picture != nil {
-			out, err = encodeOnePicture(p.picture, p.options)
-			return err
+			return withEncoder(func(enc *jpegfast.Encoder) error {
+				e, err := encodePicture(enc, p.picture, p.options)
+				out = e.data
+				return err
+			})
 		}
 		m, err := p.decode(p.eighths)
 		if err != nil {
 			return err
 		}
-		if p.options.Format != PNG && p.scales {
-			if pic, err := turnedPicture(m, p.orientation); err != nil || pic != nil && p.shrinks(pic) {
-				if err == nil {
-					o := p.options
-					o.Sharp = true
-					out, err = encodeOnePicture(pic, o)
-				}
+		if size := m.Bounds().Size(); p.options.Format != PNG && p.scales && p.shrinks && size.X*size.Y >= liveStill {
+			pic, err := turnedPicture(m, p.orientation)
+			if err != nil {
 				return err
 			}
+			if pic != nil {
+				return withEncoder(func(enc *jpegfast.Encoder) (err error) {
+					out, _, _, err = enc.Encode(pic, p.fast)
+					return err
+				})
+			}
 		}
-		out, err = encodeStill(m, p.orientation, p.options)
+		out, err = p.encode(m)
 		return err
 	})
 	return out, err
 }
 
-// shrinks reports whether no side of the image has more pixels than the picture: the live path enlarges worse than the seeds' filter.
-func (p *stillPlan) shrinks(pic *Picture) bool {
-	r := p.options.Resize
-	return r != nil && r.Width <= pic.Width && r.Height <= pic.Height
-}
-
-func encodeOnePicture(p *Picture, o EncodeOptions) ([]byte, error) {
+// withEncoder lends an encoder of the live path.
+func withEncoder(f func(*jpegfast.Encoder) error) error {
 	enc, err := jpegfast.New()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer enc.Close()
-	e, err := encodePicture(enc, p, o)
-	return e.data, err
+	return f(enc)
 }
 
-// encodeStill scales, turns and encodes m; orientation is EXIF's, 1 to 8.
-func encodeStill(m image.Image, orientation int, o EncodeOptions) ([]byte, error) {
+// encode scales, turns and encodes what decode gave.
+func (p *stillPlan) encode(m image.Image) ([]byte, error) {
 	turned := m.Bounds().Size()
-	if orientation >= 5 {
+	if p.orientation >= 5 {
 		turned.X, turned.Y = turned.Y, turned.X
 	}
-	g, err := jpegfast.Place(turned.X, turned.Y, o.fast())
+	g, err := jpegfast.Place(turned.X, turned.Y, p.fast)
 	if err != nil {
 		return nil, err
 	}
-	s := still{g, orientation}
-	if o.Format == PNG {
+	s := still{g, p.orientation}
+	if p.options.Format == PNG {
 		rgba, err := s.rgba(m)
 		if err != nil {
 			return nil, err
@@ -208,5 +219,5 @@ func encodeStill(m image.Image, orientation int, o EncodeOptions) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	return stilljpeg.Encode(planes, max(o.Quality, 1), o.Optimize)
+	return stilljpeg.Encode(planes, max(p.options.Quality, 1), p.options.Optimize)
 }

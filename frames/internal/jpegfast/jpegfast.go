@@ -33,6 +33,8 @@ type Options struct {
 	Quality       int  // libjpeg's scale, 0 to 100; 0 is taken as 1
 	Optimize      bool // Huffman tables made for this image: twice the CPU, 8–18 % fewer bytes
 	Sharp         bool // luma scaled by four taps an axis instead of two: for text
+
+	OfWidth, OfHeight int // the picture is one of this size that was scaled down: it is placed as that would be; both 0: its own size
 }
 
 // Luma is what a picture's luma looks like, in video range (black 16, white 235), from at most 128 of its rows.

@@ -28,6 +28,13 @@ type Placement struct {
 
 // Place says where a picture of w×h goes by the options.
 func Place(w, h int, o Options) (Placement, error) {
+	if o.OfWidth > 0 && o.OfHeight > 0 {
+		fx, fy := float64(w)/float64(o.OfWidth), float64(h)/float64(o.OfHeight)
+		w, h, o.OfWidth, o.OfHeight = o.OfWidth, o.OfHeight, 0, 0
+		g, err := Place(w, h, o)
+		g.CropX, g.CropWidth, g.CropY, g.CropHeight = g.CropX*fx, g.CropWidth*fx, g.CropY*fy, g.CropHeight*fy
+		return g, err
+	}
 	if o.Width == 0 && o.Height == 0 {
 		o.Width, o.Height, o.Fit = w, h, Stretch
 		if w > MaxSide || h > MaxSide {

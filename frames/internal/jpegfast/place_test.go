@@ -2,6 +2,7 @@ package jpegfast
 
 import (
 	"fmt"
+	"math"
 	"testing"
 )
 
@@ -29,6 +30,29 @@ func TestPlace(t *testing.T) {
 		got := fmt.Sprintf("%d×%d %d,%d %d×%d %v,%v %v×%v", g.Width, g.Height, g.InX, g.InY, g.InWidth, g.InHeight, g.CropX, g.CropY, g.CropWidth, g.CropHeight)
 		if err != nil || got != c.want {
 			t.Errorf("%d×%d %+v:\n got %s (%v)\nwant %s", c.w, c.h, c.o, got, err, c.want)
+		}
+	}
+}
+
+// A picture that was scaled down before goes where the whole one would have gone.
+func TestPlaceOfAScaledPicture(t *testing.T) {
+	for fit := Stretch; fit <= Letterbox; fit++ {
+		o := Options{Width: 641, Height: 480, Fit: fit}
+		want, err := Place(2031, 2017, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.OfWidth, o.OfHeight = 2031, 2017
+		got, err := Place(508, 505, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x, y := 508/2031., 505/2017.; math.Abs(got.CropWidth-want.CropWidth*x)+math.Abs(got.CropHeight-want.CropHeight*y)+math.Abs(got.CropX-want.CropX*x) > 1e-9 {
+			t.Errorf("%d: %+v of %+v", fit, got, want)
+		}
+		got.CropX, got.CropY, got.CropWidth, got.CropHeight = want.CropX, want.CropY, want.CropWidth, want.CropHeight
+		if got != want {
+			t.Errorf("%d: %+v, want %+v", fit, got, want)
 		}
 	}
 }
