@@ -27,44 +27,43 @@ type scene struct {
 	cells         [sceneColumns * sceneRows]uint8
 }
 
-// of looks at every second row of a picture: at 720p about 0.1 ms.
+// of looks at every second row of a picture: 0.11 ms of CPU at 720p, where an image costs 2 to 3.
 func (s *scene) of(p *Picture) {
 	s.width, s.height = p.Width, p.Height
 	columns, rows := min(sceneColumns, p.Width), min(sceneRows, p.Height)
 	words := p.Width / 8
-	var even, odd [yuv.MaxSide / 8]uint64 // sums of 16 bits of every other byte
+	var evens, odds [yuv.MaxSide / 8]uint64 // sums of every other byte, 16 bits each
+	var sums [yuv.MaxSide]uint16
+	even, odd := evens[:words], odds[:words]
 	for cy := range rows {
 		from, to := cy*p.Height/rows, (cy+1)*p.Height/rows
-		n := uint32(0)
-		clear(even[:words])
-		clear(odd[:words])
-		var tail [8]uint32 // of the columns that fill no word
+		clear(even)
+		clear(odd)
+		clear(sums[words*8 : p.Width])
 		for y := from; y < to; y += 2 {
 			row := p.Y[y*p.YStride : y*p.YStride+p.Width]
-			for i := range words {
+			for i, v := range row[words*8:] {
+				sums[words*8+i] += uint16(v)
+			}
+			for i := range even {
 				v := binary.LittleEndian.Uint64(row[i*8:])
 				even[i] += v & 0x00ff00ff00ff00ff
 				odd[i] += v >> 8 & 0x00ff00ff00ff00ff
 			}
-			for i, v := range row[words*8:] {
-				tail[i] += uint32(v)
-			}
-			n++
 		}
+		for i, e := range even {
+			o, to := odd[i], sums[i*8:i*8+8]
+			to[0], to[2], to[4], to[6] = uint16(e), uint16(e>>16), uint16(e>>32), uint16(e>>48)
+			to[1], to[3], to[5], to[7] = uint16(o), uint16(o>>16), uint16(o>>32), uint16(o>>48)
+		}
+		n := (to - from + 1) / 2
 		for cx := range columns {
 			left, right := cx*p.Width/columns, (cx+1)*p.Width/columns
-			sum := uint32(0)
-			for x := left; x < right; x++ {
-				switch {
-				case x >= words*8:
-					sum += tail[x-words*8]
-				case x&1 == 0:
-					sum += uint32(even[x/8]>>(x&6*8)) & 0xffff
-				default:
-					sum += uint32(odd[x/8]>>(x&6*8)) & 0xffff
-				}
+			sum := 0
+			for _, v := range sums[left:right] {
+				sum += int(v)
 			}
-			s.cells[cy*sceneColumns+cx] = uint8(sum / (n * uint32(right-left)))
+			s.cells[cy*sceneColumns+cx] = uint8(sum / (n * (right - left)))
 		}
 	}
 }

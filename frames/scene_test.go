@@ -311,3 +311,32 @@ func TestWantsOfScenesAreValidated(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSpeechAsksForAKeyFrame: where pictures are asked for, one is when speech begins, however far off the next one was.
+func TestSpeechAsksForAKeyFrame(t *testing.T) {
+	face := loadClip(t, face480)
+	synctest.Test(t, func(t *testing.T) {
+		r, p := newRig(t, func(c *TrackConfig) { c.Policy = PolicyKeyframe }), newPublisher(face)
+		defer r.stop()
+		r.onPLI = func() { p.pli.Store(true) }
+		sub := r.track.Subscribe(Want{FPS: 0.1, SpeakingFPS: 1, Options: EncodeOptions{Resize: &ResizeOptions{Width: 64, Height: 48}}})
+		r.play(p, 75) // the clip has a key frame each 3 s
+		if n := taken(sub); n != 1 {
+			t.Errorf("silent: %d images in 2.5 s at 0.1/s", n)
+		}
+		asked := r.asked()
+		sub.Speech(true, time.Now())
+		r.play(p, 3)
+		if r.asked() != asked+1 || taken(sub) != 1 {
+			t.Errorf("speech begins: %d key frames asked for, and no image of it in 100 ms", r.asked()-asked)
+		}
+	})
+}
+
+func BenchmarkScene(b *testing.B) {
+	p := NewPicture(1280, 720)
+	var s scene
+	for b.Loop() {
+		s.of(p)
+	}
+}
