@@ -24,6 +24,18 @@
 // awake: the one in use and, until its key frame is there, the next. Layers in space (SVC) are in one stream; the assembler leaves out what is
 // above the wanted one and makes the rest one frame. layers_choose.go and layers_spatial.go decide, both pure.
 //
+// # Time
+//
+// An Image says when its picture was captured, what that is known by and how far off it may be. captureclock.go has the formula: arrivals,
+// sender reports (Layer.Report) and abs-capture-time each know more than the one before, and what they say is held between the arrival of the
+// quickest packet and two seconds before it. Time goes forward: a better clock is caught up with, not jumped back to.
+//
+// # Scenes
+//
+// A picture that somebody compares is reduced once to the mean luma of 64×36 cells (scene.go). Subscriptions with OnChange get what differs from
+// the last image they were given; a source whose pictures keep coming and have not differed for 15 s is told as frozen, unless it shows a
+// screen. Subscription.Speech changes a rate with the caller's speech.
+//
 // # Goroutines
 //
 // Push runs in the caller's. Run starts two, which end with it: the worker owns every byte of C memory and decodes and encodes under the
