@@ -276,8 +276,8 @@ func (a *assembler) advance() {
 			if a.held == 0 || a.cur != nil || !a.prev {
 				return
 			}
-			if n := a.nextHeld(); a.passable(a.at(n)) {
-				a.scan, a.holeAt = n, time.Time{}
+			if s := a.nextFilled(); s != nil && a.passable(s) {
+				a.scan, a.holeAt = a.nextHeld(), time.Time{}
 				continue
 			}
 			return
@@ -329,6 +329,16 @@ func (a *assembler) nextHeld() int64 {
 		n++
 	}
 	return n
+}
+
+// nextFilled is the first packet in the ring that has payload; nil if there is none. Senders probe with bursts of packets without.
+func (a *assembler) nextFilled() *slot {
+	for n := a.scan; n <= a.seq.high; n++ {
+		if s := a.at(n); s != nil && !s.pad {
+			return s
+		}
+	}
+	return nil
 }
 
 // jump moves scan forward to n; what is passed over is dropped.
