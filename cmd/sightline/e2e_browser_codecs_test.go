@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sightline/cmd/internal/agentclient"
+	"sightline/gateway/wire"
 )
 
 // publishAs publishes the camera from the console page's origin with one codec, by a script: the page itself leaves the choice to the
@@ -12,7 +13,7 @@ import (
 const publishAs = `(async (session, codec, mode) => {
 	const stream = await navigator.mediaDevices.getUserMedia({ video: { width: 640, height: 480 } });
 	const track = stream.getVideoTracks()[0];
-	if (!mode) track.contentHint = "detail"; // keeps the size; with it Chromium encodes no layers
+	if (!mode) track.contentHint = "detail"; // keeps the size (and makes it a screen, PROTOCOL §5.6); with it Chromium encodes no layers
 	const pc = window.codecTest = new RTCPeerConnection();
 	const encoding = { maxBitrate: 2500000 };
 	if (mode) encoding.scalabilityMode = mode;
@@ -45,7 +46,8 @@ func TestE2EBrowserEveryCodec(t *testing.T) {
 			s := serve(t)
 			p := chromium(t, fakeCamera(clip.Y4M))
 			p.open(s, c.name)
-			agent := s.attach(c.name, "watcher", 2)
+			square := wire.WantImage{Source: "*", FPS: 2, Encode: wire.Encode{Width: 1024, Height: 1024, Fit: "stretch"}}
+			agent := s.attachWanting(c.name, "watcher", wire.Want{Context: true, Images: []wire.WantImage{square}})
 			if refused := get[string](p, publishAs+"("+quote(c.name)+","+quote(c.codec)+","+quote(c.mode)+")"); refused != "" {
 				t.Fatalf("the gateway refused: %s", refused)
 			}
