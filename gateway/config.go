@@ -67,6 +67,8 @@ type Config struct {
 
 	Pipelines PipelineConfig // what sessions talk with; zero: agents may register legs, nothing is built in
 
+	// Stills makes smaller ones of large images, in its own bounds and turn; nil: one of the gateway's own.
+	Stills *frames.Stills
 	// Fetch gets the http(s) images that messages refer to, by its own rules; nil: they stay references, nothing is fetched.
 	Fetch *fetch.Fetcher
 
@@ -113,6 +115,9 @@ func (c Config) withDefaults() Config {
 	c.Media.MaxVideoBPS = max(c.MaxVideoBitrate, 0)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Stills == nil {
+		c.Stills = frames.NewStills(frames.StillsConfig{})
 	}
 	if c.Directory == nil {
 		c.Directory = &chatctx.MemDirectory{}

@@ -24,7 +24,7 @@ const contextFormats = "items, transport, openai, responses, realtime, anthropic
 
 // formatItems writes items in the format that the query names. The providers' formats carry images as their bytes; items and
 // transport carry references, unless inline=true.
-func formatItems(ctx context.Context, log *chatctx.Log, items chatctx.Items, q url.Values) (contextAnswer, error) {
+func formatItems(ctx context.Context, stills *frames.Stills, log *chatctx.Log, items chatctx.Items, q url.Values) (contextAnswer, error) {
 	a := contextAnswer{Format: q.Get("format")}
 	if a.Format == "" {
 		a.Format = "items"
@@ -34,7 +34,7 @@ func formatItems(ctx context.Context, log *chatctx.Log, items chatctx.Items, q u
 			b, err := log.Blob(ctx, sha256)
 			return b.MIME, b.Data, err
 		},
-		Downscale: Downscale, Now: time.Now(), ForAgent: q.Get("for_agent"),
+		Downscale: downscale(ctx, stills), Now: time.Now(), ForAgent: q.Get("for_agent"),
 	}
 	switch a.Format {
 	case "items", "transport":
@@ -67,13 +67,23 @@ func formatItems(ctx context.Context, log *chatctx.Log, items chatctx.Items, q u
 	return a, nil
 }
 
-// Downscale makes an image fit a provider's bounds: fewer pixels first, then coarser.
-func Downscale(_ string, data []byte, maxSide, maxBytes int) ([]byte, error) {
+// Downscale makes images fit a provider's bounds: fewer pixels first, then coarser.
+func Downscale(stills *frames.Stills) func(mime string, data []byte, maxSide, maxBytes int) ([]byte, error) {
+	return downscale(context.Background(), stills) // it waits no longer than stills lets it
+}
+
+func downscale(ctx context.Context, stills *frames.Stills) func(mime string, data []byte, maxSide, maxBytes int) ([]byte, error) {
+	return func(_ string, data []byte, maxSide, maxBytes int) ([]byte, error) {
+		return smaller(ctx, stills, data, maxSide, maxBytes)
+	}
+}
+
+func smaller(ctx context.Context, stills *frames.Stills, data []byte, maxSide, maxBytes int) ([]byte, error) {
 	o := frames.EncodeOptions{Format: frames.JPEG, Resize: &frames.ResizeOptions{Width: maxSide, Height: maxSide, Fit: frames.Contain}}
 	var out []byte
 	for _, o.Quality = range []int{85, 70, 50, 30} {
 		var err error
-		if out, err = frames.Encode(data, &o); err != nil || maxBytes <= 0 || len(out) <= maxBytes {
+		if out, err = stills.Encode(ctx, data, &o); err != nil || maxBytes <= 0 || len(out) <= maxBytes {
 			return out, err
 		}
 	}

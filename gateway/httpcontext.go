@@ -75,7 +75,7 @@ func (s *Server) readContext(r *http.Request) (contextAnswer, error) {
 	if err != nil {
 		return contextAnswer{}, err
 	}
-	answer, err := formatItems(r.Context(), log, items, q)
+	answer, err := formatItems(r.Context(), s.cfg.Stills, log, items, q)
 	answer.Session, answer.Seq = id, chat.Seq()
 	return answer, err
 }

@@ -159,3 +159,35 @@ func (c mediaCollector) Collect(ch chan<- prometheus.Metric) {
 	c.metrics.mu.Unlock()
 	emit(ch, trafficFigures, &sum)
 }
+
+// stillFigures are those of images that are made smaller.
+var stillFigures = join(
+	byLabel("stills_total", "Images that were to be made smaller, by what became of them.", "result", []labelled[frames.StillsStats]{
+		of("made", func(s *frames.StillsStats) uint64 { return s.Made }),
+		of("bad", func(s *frames.StillsStats) uint64 { return s.Bad }),
+		of("too_large", func(s *frames.StillsStats) uint64 { return s.TooLarge }),
+		of("full", func(s *frames.StillsStats) uint64 { return s.Full }),
+		of("late", func(s *frames.StillsStats) uint64 { return s.Late }),
+	}),
+	[]figure[frames.StillsStats]{
+		gauge("stills_working", "Images that are being made smaller.", func(s *frames.StillsStats) float64 { return float64(s.Working) }),
+		gauge("stills_waiting", "Images that wait to be made smaller.", func(s *frames.StillsStats) float64 { return float64(s.Waiting) }),
+		gauge("stills_waiting_bytes", "Bytes of the images that wait to be made smaller.", func(s *frames.StillsStats) float64 { return float64(s.WaitingBytes) }),
+		gauge("stills_memory_bytes", "Memory, C memory included, that the images being made smaller take at most.", func(s *frames.StillsStats) float64 { return float64(s.Bytes) }),
+		gauge("stills_memory_most_bytes", "The largest stills_memory_bytes there has been.", func(s *frames.StillsStats) float64 { return float64(s.MostBytes) }),
+	},
+)
+
+type stillCollector struct{ stills *frames.Stills }
+
+// watchStills adds the figures of stills.
+func (m *metrics) watchStills(s *frames.Stills) { m.registry.MustRegister(stillCollector{s}) }
+
+// Describe implements prometheus.Collector.
+func (c stillCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c stillCollector) Collect(ch chan<- prometheus.Metric) {
+	s := c.stills.Stats()
+	emit(ch, stillFigures, &s)
+}

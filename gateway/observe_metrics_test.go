@@ -110,6 +110,7 @@ func TestEveryCounterIsExported(t *testing.T) {
 	check(t, videoFigures, frames.TrackStats{})
 	check(t, voiceFigures, voiceStats{})
 	check(t, mediaFigures, rtc.EngineStats{})
+	check(t, stillFigures, frames.StillsStats{})
 	check(t, trafficFigures, trafficStats{})
 }
 

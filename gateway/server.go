@@ -65,6 +65,7 @@ func New(cfg Config) (*Server, error) {
 	s.draining.wake = make(chan struct{}, 1)
 	s.metrics.watch(s.sessions, sh.budget)
 	s.metrics.watchMedia(engine)
+	s.metrics.watchStills(cfg.Stills)
 	s.metrics.watchStore(cfg)
 	s.handler = s.routes()
 	return s, nil

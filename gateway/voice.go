@@ -146,7 +146,7 @@ func (s *Session) newVoice() (*voice, error) {
 	c := s.talksWithLocked()
 	cfg := switcher.Config{
 		Session: s.id, Log: s.log, Speaker: v.listener, Pipelines: c.Builtin, First: c.First, Instructions: c.Instructions,
-		Tools: s.tools.list, RunTool: s.tools.run, Voice: c.Voice, Look: s.look, Image: s.storedImage, Sized: Downscale,
+		Tools: s.tools.list, RunTool: s.tools.run, Voice: c.Voice, Look: s.look, Image: s.storedImage, Sized: Downscale(s.cfg.Stills),
 		BargeIn: c.BargeIn, Failover: c.Failover, Times: c.Times,
 		Observe: v.observe, RatesChanged: v.ratesChanged, Logger: s.logger,
 	}

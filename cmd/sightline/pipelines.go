@@ -12,6 +12,7 @@ import (
 
 	chatctx "sightline/context"
 	"sightline/context/window"
+	"sightline/frames"
 	"sightline/gateway"
 	gatewayrealtime "sightline/gateway/realtime"
 	"sightline/switcher"
@@ -21,6 +22,7 @@ import (
 
 // pipelineSettings are serve's flags about what sessions talk with.
 type pipelineSettings struct {
+	stills       *frames.Stills // makes images smaller
 	first        string
 	instructions string
 	noTools      bool

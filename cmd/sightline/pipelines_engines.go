@@ -113,7 +113,7 @@ func (s *pipelineSettings) hostedModels(log *slog.Logger) (models []cascade.Mode
 		if err != nil {
 			return nil, fmt.Errorf("--llm-url: %w", err)
 		}
-		model, err := client.Model(openai.ModelConfig{Model: at.model, Downscale: gateway.Downscale})
+		model, err := client.Model(openai.ModelConfig{Model: at.model, Downscale: gateway.Downscale(s.stills)})
 		if err != nil {
 			return nil, fmt.Errorf("--llm-model: %w", err)
 		}

@@ -54,6 +54,8 @@ func (p program) serveUntilSignal(s *settings) error {
 	}
 	cfg.Tracer = tracer
 	defer endTraces() // when the last call has ended
+	cfg.Stills = frames.NewStills(frames.StillsConfig{})
+	s.talk.stills = cfg.Stills
 	talk, err := s.talk.pipelines(log)
 	if err != nil {
 		return err
