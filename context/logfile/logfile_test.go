@@ -142,3 +142,31 @@ func TestVerifySaysWhere(t *testing.T) {
 		})
 	}
 }
+
+// FuzzImport: a file that anybody may have changed is refused, or gives the conversations that it says.
+func FuzzImport(f *testing.F) {
+	from := chatctx.NewMemStore()
+	sum := sha256.Sum256([]byte("x"))
+	name := hex.EncodeToString(sum[:])
+	if err := from.PutBlob(f.Context(), "a", name, chatctx.Blob{MIME: "image/png", Data: []byte("x")}); err != nil {
+		f.Fatal(err)
+	}
+	if err := from.Append(f.Context(), "a", chatctx.Entry{Seq: 1, OpID: "o", Author: "caller", At: chatctx.At(time.Unix(1, 0)), Op: chatctx.OpAppend,
+		Item: &chatctx.Message{ID: "m", Role: chatctx.RoleUser, Content: chatctx.Content{chatctx.ImageContent{URL: chatctx.BlobPrefix + name}}}}); err != nil {
+		f.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := Export(f.Context(), &b, from, "a", &chatctx.SessionRecord{ID: "room", Key: "a", CreatedAt: time.Unix(1, 0).UTC()}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte(`{"sightline_log":1,"key":"a"}` + "\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		to := chatctx.NewMemStore()
+		_ = Import(t.Context(), bytes.NewReader(data), to, new(chatctx.MemDirectory), func(key string, n Count) {
+			if entries, err := to.Read(t.Context(), key, 0, n.Entries+1); err != nil || len(entries) != n.Entries {
+				t.Fatalf("%s: %d entries, %v; said to be %d", key, len(entries), err, n.Entries)
+			}
+		})
+	})
+}

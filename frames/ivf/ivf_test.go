@@ -77,3 +77,21 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReadAll: what a file claims is not believed before its bytes are there.
+func FuzzReadAll(f *testing.F) {
+	f.Add(file("frame", "", "another"))
+	huge := file("x")
+	huge[32], huge[33], huge[34] = 0xff, 0xff, 0xff
+	f.Add(huge)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, frames, err := ReadAll(bytes.NewReader(b))
+		total := 0
+		for _, frame := range frames {
+			total += len(frame.Data)
+		}
+		if total > len(b) || err == nil && 32+12*len(frames)+total != len(b) {
+			t.Fatalf("%d frames of %d bytes out of %d, %v", len(frames), total, len(b), err)
+		}
+	})
+}

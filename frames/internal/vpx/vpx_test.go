@@ -8,6 +8,7 @@ import (
 	"sightline/frames/internal/coded"
 	"sightline/frames/internal/decodertest"
 	"sightline/frames/internal/guard"
+	"sightline/frames/internal/vp9hdr"
 )
 
 func TestVP8Conformance(t *testing.T) {
@@ -133,6 +134,38 @@ func FuzzDecode(f *testing.F) {
 		if p, err := d.Decode(frame); err == nil {
 			if err := p.Validate(); err != nil {
 				t.Fatal(err)
+			}
+		}
+		if p, err := d.Decode(key); err != nil || p.Width != 320 {
+			t.Fatalf("sound key frame afterwards: %d wide, %v", p.Width, err)
+		}
+	})
+}
+
+// FuzzDecodeVP9: what libvpx makes of a frame has the size that the header was read as; then a sound key frame decodes.
+func FuzzDecodeVP9(f *testing.F) {
+	for _, name := range []string{"vp9-odd.ivf", "vp9-160x120.ivf"} {
+		for _, frame := range decodertest.Frames(f, name)[:2] {
+			f.Add(frame)
+		}
+	}
+	key := decodertest.Frames(f, "vp9-320x240.ivf")[0]
+	d, err := NewVP9()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { d.Close() })
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		if p, err := d.Decode(frame); err == nil {
+			if err := p.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			frames, err := vp9hdr.Frames(frame)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h, err := vp9hdr.Parse(frame); err != nil || len(frames) == 1 && h.Key && (h.Width != p.Width || h.Height != p.Height) {
+				t.Fatalf("header %+v, %v; picture of %d×%d", h, err, p.Width, p.Height)
 			}
 		}
 		if p, err := d.Decode(key); err != nil || p.Width != 320 {
