@@ -327,12 +327,15 @@ func turnedByHand(m image.Image, o int) image.Image {
 	}
 	for y := range out.Rect.Dy() {
 		for x := range out.Rect.Dx() {
-			// where the pixel shown at x, y is stored
-			sx, sy := [9]int{0, x, w - 1 - x, w - 1 - x, x, y, y, w - 1 - y, w - 1 - y}[o], [9]int{0, y, y, h - 1 - y, h - 1 - y, x, h - 1 - x, h - 1 - x, x}[o]
-			out.Set(x, y, m.At(sx, sy))
+			out.Set(x, y, m.At(storedAt(x, y, w, h, o)))
 		}
 	}
 	return out
+}
+
+// storedAt is where the pixel shown at x, y is stored in a picture of w×h.
+func storedAt(x, y, w, h, o int) (sx, sy int) {
+	return [9]int{0, x, w - 1 - x, w - 1 - x, x, y, y, w - 1 - y, w - 1 - y}[o], [9]int{0, y, y, h - 1 - y, h - 1 - y, x, h - 1 - x, h - 1 - x, x}[o]
 }
 
 // Every quality works; more quality is never fewer bytes by much, and the ends are far apart.

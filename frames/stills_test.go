@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/color"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,7 @@ var tiny = EncodeOptions{Quality: 75, Resize: &ResizeOptions{Width: 16, Height: 
 func TestStillsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewStills(StillsConfig{Workers: 2, Waiting: 3, WaitingBytes: 15000, Wait: time.Minute})
+		var mu sync.Mutex
 		var done []string
 		gate := make(chan struct{})
 		put := func(ctx context.Context, name string, frame any) {
@@ -40,6 +42,8 @@ func TestStillsBounds(t *testing.T) {
 				if err != nil {
 					name += ": " + err.Error()
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				done = append(done, name)
 			}()
 			synctest.Wait()
@@ -87,12 +91,15 @@ func TestStillsFirstComeFirstServed(t *testing.T) {
 		}
 		s := NewStills(StillsConfig{Workers: 4, Bytes: 2*p.need + 2<<20, Wait: time.Minute})
 		first := heldStill(4)
+		var mu sync.Mutex
 		var order []string
 		put := func(name string, frame any) {
 			go func() {
 				if _, err := s.Encode(t.Context(), frame, &tiny); err != nil {
 					name += " " + err.Error()
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				order = append(order, name)
 			}()
 			synctest.Wait()

@@ -101,7 +101,7 @@ func (w *walker) segment() (more bool, err error) {
 		return false, nil
 	case m == 0x01 || m >= 0xd0 && m <= 0xd7: // no length
 		return true, nil
-	case m < 0xc0 || m == 0xd8 || m == 0xde || m == 0xdf || m >= 0xf0 && m <= 0xfd:
+	case m < 0xc0 || m == 0xc8 || m == 0xd8 || m == 0xde || m == 0xdf || m >= 0xf0 && m <= 0xfd:
 		return false, fmt.Errorf("byte %d: marker FF %02X has no place here", w.pos-1, m) // libjpeg would look for the next one inside it
 	}
 	if w.pos+2 > len(w.b) {
