@@ -28,7 +28,7 @@ func ParsePolicy(s string) (Policy, error) {
 
 const (
 	maxKeyFPS   = 3.001           // senders honour one request in 300 ms
-	maxKeyShare = 0.5             // of the sender's bits; above, the rest of the video suffers (screen at 0.7 Mb/s: 0.6)
+	maxKeyShare = 0.2             // of the sender's bits; above, all its pictures suffer (a page of small text at 0.7 Mb/s: 9 dB)
 	fewFrames   = 2.0             // arriving, for each one that would be decoded: not worth asking for
 	dwell       = 3 * time.Second // how long what is cheaper must have been better before it is changed to
 	slack       = 1.3             // between the thresholds of changing to key frames and of changing back
@@ -108,7 +108,7 @@ func (s *situation) whyNot(after int) string {
 	case s.arriving > 0 && s.arriving*more < fewFrames*s.fps*float64(1+after):
 		return "the sender sends few frames more than would be decoded"
 	case s.bps > 0 && s.keyBits*s.fps > maxKeyShare*more*s.bps:
-		return "key frames would take more than half of what the sender sends"
+		return "key frames would take too much of what the sender sends"
 	}
 	return ""
 }
@@ -121,10 +121,11 @@ func (s *situation) without(why string, soft bool) choice {
 	return choice{policy: PolicyFull, reason: why, soft: soft}
 }
 
-// chooser keeps decisions from wavering: what rests on a measurement, and every change back to key frames, must have been so for some
-// time. Pure; time is passed in.
+// chooser keeps decisions from wavering: but for the first seconds, what rests on a measurement, and every change back to key frames, must
+// have been so for some time. Pure; time is passed in.
 type chooser struct {
 	now   choice
+	began time.Time // when somebody began to watch
 	other Policy    // what would be better
 	since time.Time // and since when
 }
@@ -133,7 +134,10 @@ type chooser struct {
 func (c *chooser) step(s situation, at time.Time) choice {
 	s.in = c.now.policy
 	v := decide(s)
-	hard := c.now.policy == PolicyIdle || c.now.policy == "" || v.policy == PolicyIdle || s.setting != PolicyAuto || !v.soft && v.policy != PolicyKeyframe
+	if c.now.policy == PolicyIdle || c.now.policy == "" {
+		c.began = at
+	}
+	hard := at.Sub(c.began) < dwell || v.policy == PolicyIdle || s.setting != PolicyAuto || !v.soft && v.policy != PolicyKeyframe
 	switch {
 	case v.policy == c.now.policy || hard:
 		c.now, c.other = v, ""

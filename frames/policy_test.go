@@ -56,8 +56,8 @@ func TestDecide(t *testing.T) {
 		"a screen that hardly changes":           {func(s *situation) { s.arriving = 1.5 }, PolicyFull, 0, "few frames"},
 		"few frames, two for each image":         {func(s *situation) { s.arriving, s.settle = 3.9, 1 }, PolicyFull, 0, "few frames"},
 		"few frames, but as it was":              {func(s *situation) { s.arriving, s.in = 1.7, PolicyKeyframe }, PolicyKeyframe, 0, ""},
-		"a narrow link":                          {func(s *situation) { s.bps = 300e3 }, PolicyFull, 0, "more than half"},
-		"a narrow link, but as it was":           {func(s *situation) { s.bps, s.in = 300e3, PolicyKeyframe }, PolicyKeyframe, 0, ""},
+		"a narrow link":                          {func(s *situation) { s.bps = 700e3 }, PolicyFull, 0, "too much"},
+		"a narrow link, but as it was":           {func(s *situation) { s.bps, s.in = 700e3, PolicyKeyframe }, PolicyKeyframe, 0, ""},
 		"full is set":                            {func(s *situation) { s.setting = PolicyFull }, PolicyFull, 0, "set"},
 		"keyframe is set, at 10 images a second": {func(s *situation) { s.setting, s.fps = PolicyKeyframe, 10 }, PolicyKeyframe, 0, "set"},
 		"keyframe is set, coarse ones":           {func(s *situation) { s.setting, s.settle = PolicyKeyframe, neverSettle }, PolicyKeyframe, maxAfterKey, "set"},
@@ -86,7 +86,9 @@ func TestChooserDoesNotWaver(t *testing.T) {
 		change func(*situation)
 		want   Policy
 	}{
-		{0, nil, PolicyKeyframe}, // from nothing at once
+		{0, nil, PolicyKeyframe},       // from nothing at once
+		{time.Second, few, PolicyFull}, // at first
+		{time.Second, nil, PolicyKeyframe},
 		{time.Second, few, PolicyKeyframe},
 		{time.Second, nil, PolicyKeyframe}, // it did not last
 		{time.Second, few, PolicyKeyframe},
@@ -96,7 +98,7 @@ func TestChooserDoesNotWaver(t *testing.T) {
 		{2 * time.Second, nil, PolicyFull},
 		{time.Second, nil, PolicyKeyframe},
 		{time.Millisecond, func(s *situation) { s.answers = false }, PolicyFull}, // at once
-		{time.Millisecond, nil, PolicyFull},
+		{time.Millisecond, nil, PolicyFull},                                      // back, not at once
 		{time.Millisecond, func(s *situation) { s.setting = PolicyKeyframe }, PolicyKeyframe},
 		{time.Millisecond, func(s *situation) { s.fps = 0 }, PolicyIdle},
 		{time.Millisecond, nil, PolicyKeyframe},
@@ -255,7 +257,8 @@ func TestSettling(t *testing.T) {
 	// shots gives pictures of a still scene whose coding error falls as errors say (in levels), with a moving stripe of the given share.
 	shots := func(moving float64, errors ...int) (after int, ok bool) {
 		var s settling
-		for i, e := range errors {
+		for i := range watchFrames + 1 {
+			e := errors[min(i, len(errors)-1)]
 			p := NewPicture(320, 240)
 			for y := range p.Height {
 				for x := range p.Width {
@@ -286,11 +289,12 @@ func TestSettling(t *testing.T) {
 		after  int
 		ok     bool
 	}{
-		{"fine from the start", 0, []int{1, 1, 1, 1, 1}, 0, true},
-		{"coarse key frame", 0, []int{4, 1, 1, 1, 1}, 1, true},
-		{"two coarse ones", 0, []int{5, 3, 1, 1, 1}, 2, true},
-		{"coarse, with a moving inset", 0.5, []int{4, 1, 1, 1, 1}, 1, true},
-		{"everything moves", 1, []int{1, 1, 1, 1, 1}, 0, false},
+		{"fine from the start", 0, []int{1}, 0, true},
+		{"coarse key frame", 0, []int{4, 1}, 1, true},
+		{"two coarse ones", 0, []int{5, 3, 1}, 2, true},
+		{"coarse for too long", 0, []int{12, 9, 3, 3, 3}, neverSettle, true},
+		{"coarse, with a moving inset", 0.5, []int{4, 1}, 1, true},
+		{"everything moves", 1, []int{1}, 0, false},
 	} {
 		if after, ok := shots(tt.moving, tt.errors...); after != tt.after || ok != tt.ok {
 			t.Errorf("%s: %d, %v; want %d, %v", tt.name, after, ok, tt.after, tt.ok)

@@ -1,15 +1,19 @@
 package frames
 
+import "time"
+
+const neverFor = time.Minute // how long what a hopeless look has found holds
+
 const (
 	watchFrames   = 4        // looked at after a key frame, to see how coarse it was
-	watchSoon     = 4        // key frames from one look to the next, at first: a look costs as much as decoding watchFrames
-	watchSeldom   = 64       // the same when looks have long found the same
+	watchSoon     = 4        // key frames from one look to the next, at first; then four times as many, each time that the same is found
+	watchSeldom   = 256      // and at most: a look costs as much as decoding watchFrames
 	sampleBytes   = 48 << 10 // of luma kept of each picture that is looked at
 	segment       = 16       // pixels of a row that are still or not
 	stillError    = 1.0      // mean squared difference up to which they are
 	stillShare    = 0.15     // of the picture must be still for it to say anything
 	settledError  = 3.3      // mean squared difference from which on a picture is as good as those after it: 43 dB
-	hopelessError = 13       // that of the last picture but two when no end is in sight: 37 dB
+	hopelessError = 13       // that of the last picture but three when no end is in sight: 37 dB
 
 	makesUp   = 2.4 // times its usual size: an encoder makes up for a coarse key frame with the frame after it
 	usualPart = 16  // smooths the usual size over about so many frames

@@ -64,21 +64,22 @@ type Track struct {
 	over    bool
 	reqs    keyRequester
 
-	setting   Policy
-	chosen    chooser
-	gate      admission
-	answers   answers
-	base      layerMeter
-	keyBits   float64 // of a key frame, smoothed
-	sizes     catchUp
-	made      int       // what sizes found last, see situation.settle; until they have, key frames are taken to be coarse
-	less      int       // times in a row that it was less
-	looked    int       // what settling found last
-	watchIn   int       // key frames until settling looks again
-	watchWait int       // and from one look to the next
-	workedAt  time.Time // a key frame's picture is being made since; zero: none is
-	holding   bool      // it is held back for a better one
-	held      shown     // the picture that the worker has
+	setting    Policy
+	chosen     chooser
+	gate       admission
+	answers    answers
+	base       layerMeter
+	keyBits    float64 // of a key frame, smoothed
+	sizes      catchUp
+	made       int       // what sizes found last, see situation.settle; until they have, key frames are taken to be coarse
+	less       int       // times in a row that it was less
+	looked     int       // what settling found last
+	neverUntil time.Time // neverSettle holds
+	watchIn    int       // key frames until settling looks again
+	watchWait  int       // and from one look to the next
+	workedAt   time.Time // a key frame's picture is being made since; zero: none is
+	holding    bool      // it is held back for a better one
+	held       shown     // the picture that the worker has
 
 	subs       []*Subscription
 	waiters    []*waiter

@@ -24,6 +24,10 @@ func (t *Track) SetPolicy(p Policy) error {
 
 // choose decides what is decoded from now on; t.mu is held.
 func (t *Track) choose(now time.Time) {
+	if t.looked == neverSettle && now.After(t.neverUntil) {
+		t.looked = maxAfterKey // until it is looked at again
+		t.lookAgain()
+	}
 	fps, bps := t.asm.meter.rates(now)
 	t.chosen.step(situation{
 		setting: t.setting, fps: t.wantedFPS(), asking: t.watched(now),
@@ -46,7 +50,7 @@ func (t *Track) admit(f *frame) bool {
 	wanted, watch := t.anybodyDue(f.receivedAt), 0
 	if v.policy == PolicyKeyframe && wanted {
 		if t.watchIn--; t.watchIn < 0 {
-			t.watchWait = min(max(2*t.watchWait, watchSoon), watchSeldom)
+			t.watchWait = min(max(4*t.watchWait, watchSoon), watchSeldom)
 			t.watchIn, watch = t.watchWait-1, watchFrames
 		}
 		t.workedAt, t.holding = f.receivedAt, false
@@ -81,7 +85,9 @@ func (t *Track) settled(after int, ok bool) {
 	if !ok || after == t.looked {
 		return
 	}
-	t.looked = after
+	if t.looked = after; after == neverSettle {
+		t.neverUntil = time.Now().Add(neverFor)
+	}
 	t.lookAgain()
 }
 
@@ -105,7 +111,7 @@ func (t *Track) keyFrameDue(now time.Time) (ask bool, at time.Time) {
 		ask = t.reqs.due(t.needsKey(now) || t.asm.active && t.answers.probe(now), now)
 		return ask, at
 	}
-	if t.silent(now) || t.asm.cur != nil && t.asm.cur.key || !t.workedAt.IsZero() && now.Sub(t.workedAt) < workWait {
+	if t.silent(now) || t.gate.expecting(now) && now.Sub(t.lastFrame) < burstWait || t.asm.cur != nil && t.asm.cur.key || !t.workedAt.IsZero() && now.Sub(t.workedAt) < workWait {
 		return false, at
 	}
 	t.workedAt = time.Time{}
