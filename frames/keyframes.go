@@ -52,9 +52,13 @@ const (
 	distrustAt    = 4                // answers.debt at which the sender is taken to ignore requests
 	probeFirst    = 30 * time.Second // from then until it is asked again, only to see
 	probeLongest  = 8 * time.Minute  // the same after many tries
-	probeSpacing  = time.Second      // between the requests of one try
-	probesToTrust = 3                // answered in a row: its own key frames, come by chance, are not so quick so often
+	probesToTrust = 3                // answered in a row, and alike: its own key frames, come by chance, are not
+	probeSpread   = 300 * time.Millisecond // senders honour one request in so long
 )
+
+// probeAfter are the times from an answer to the next request of one try. They differ, so that key frames in a fixed cadence come sooner or
+// later after one request than after the other, by more than probeSpread.
+var probeAfter = [probesToTrust - 1]time.Duration{700 * time.Millisecond, 1300 * time.Millisecond}
 
 // answers judges how a sender answers requests for key frames. It is trusted until it has shown that it ignores them. Pure; time is passed in.
 type answers struct {
@@ -66,7 +70,8 @@ type answers struct {
 	distrust   bool
 	probeAt    time.Time
 	probeEvery time.Duration
-	good       int // answered in a row while distrusted
+	good       int           // answered in a row while distrusted,
+	first      time.Duration // the first of them after so long
 
 	count, ignored uint64
 }
@@ -101,11 +106,24 @@ func (a *answers) key(at time.Time) {
 	if !a.distrust {
 		return
 	}
-	if a.good++; a.good < probesToTrust {
-		a.probeAt = at.Add(probeSpacing)
-		return
+	if a.good == 0 {
+		a.first = d
 	}
-	a.distrust, a.debt, a.probeEvery = false, 0, 0
+	switch a.good++; {
+	case (d - a.first).Abs() > probeSpread:
+		a.doubt(at)
+	case a.good < probesToTrust:
+		a.probeAt = at.Add(probeAfter[a.good-1])
+	default:
+		a.distrust, a.debt, a.good, a.probeEvery = false, 0, 0, 0
+	}
+}
+
+// doubt distrusts the sender until a try after some time, which doubles from one to the next.
+func (a *answers) doubt(at time.Time) {
+	a.distrust, a.debt, a.good = true, distrustAt, 0
+	a.probeEvery = min(max(2*a.probeEvery, probeFirst), probeLongest)
+	a.probeAt = at.Add(a.probeEvery)
 }
 
 // forget drops the open request: packets do not arrive, or nobody watches any more.
@@ -122,12 +140,9 @@ func (a *answers) tick(at time.Time) {
 	if a.debt += 2; a.took == 0 { // it never answered
 		a.debt = distrustAt
 	}
-	if !a.distrust && a.debt < distrustAt {
-		return
+	if a.distrust || a.debt >= distrustAt {
+		a.doubt(at)
 	}
-	a.distrust, a.debt = true, distrustAt
-	a.probeEvery = min(max(2*a.probeEvery, probeFirst), probeLongest)
-	a.probeAt = at.Add(a.probeEvery)
 }
 
 // probe reports whether a distrusted sender is to be asked, only to see whether it answers.
