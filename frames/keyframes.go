@@ -48,11 +48,11 @@ func (k *keyRequester) answered() {
 }
 
 const (
-	answerLimit   = time.Second      // a request not answered by then was ignored
-	distrustAt    = 4                // answers.debt at which the sender is taken to ignore requests
-	probeFirst    = 30 * time.Second // from then until it is asked again, only to see
-	probeLongest  = 8 * time.Minute  // the same after many tries
-	probesToTrust = 3                // answered in a row, and alike: its own key frames, come by chance, are not
+	answerLimit   = time.Second            // a request not answered by then was ignored
+	distrustAt    = 4                      // answers.debt at which the sender is taken to ignore requests
+	probeFirst    = 30 * time.Second       // from then until it is asked again, only to see
+	probeLongest  = 8 * time.Minute        // the same after many tries
+	probesToTrust = 3                      // answered in a row, and alike: its own key frames, come by chance, are not
 	probeSpread   = 300 * time.Millisecond // senders honour one request in so long
 )
 
