@@ -135,8 +135,12 @@ func (t *Track) present(key optionsKey, now time.Time) *Image {
 	if !t.asm.active || t.chosen.now.policy != PolicyKeyframe || t.st.CBytes > 0 {
 		return nil
 	}
+	stopped := now.Sub(t.st.LastPacketAt) >= stillWait
+	if !stopped && !t.lay.cur.yields {
+		return nil // it has just been woken: images are of before
+	}
 	for _, c := range t.cache {
-		if c.img != nil && c.key == key && (!c.img.ReceivedAt.Before(t.lastFrame) || now.Sub(t.lastFrame) >= stillWait) {
+		if c.img != nil && c.key == key && (stopped || !c.img.ReceivedAt.Before(t.lastFrame) || now.Sub(t.lastFrame) >= stillWait) {
 			return c.img
 		}
 	}
