@@ -42,6 +42,12 @@ func TestVP9Conformance(t *testing.T) {
 		New:   func() (decodertest.Decoder, error) { return NewVP9() },
 		Large: "vp9-320x240.ivf", Small: "vp9-160x120.ivf", Odd: "vp9-odd.ivf", OddWidth: 641, OddHeight: 481, Other: "vp8-empty-frame.ivf",
 		Huge: huge,
+		Streams: map[string]string{
+			"vp9-key-16384.ivf": "rkk",
+			"vp9-truncated.ivf": "pdkkkkkkkkkk",
+			"vp9-garbage.ivf":   "p???????????",
+			"vp9-no-key.ivf":    "kkkkkkkkkkk",
+		},
 	}.Run(t)
 }
 
