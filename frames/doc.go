@@ -36,6 +36,13 @@
 // the last image they were given; a source whose pictures keep coming and have not differed for 15 s is told as frozen, unless it shows a
 // screen. Subscription.Speech changes a rate with the caller's speech.
 //
+// # Decode policies
+//
+// policy.go decides what is decoded, from what is wanted and what the sender does: a pure function (decide) and its memory (chooser), beside
+// pure judges of how the sender answers requests for key frames (answers), of how coarse those are (catchUp by sizes, settling by pixels)
+// and of layers in time. admission lets through, frame by frame, what the decision takes and the decoder can have (G10). Under keyframe,
+// wishes.go merges who is due into one schedule, and a decoder is the Budget's, lent for one key frame. docs/frames.md tells the rest.
+//
 // # Goroutines
 //
 // Push runs in the caller's. Run starts two, which end with it: the worker owns every byte of C memory and decodes and encodes under the

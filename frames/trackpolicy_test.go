@@ -169,7 +169,10 @@ func TestTrackPolicies(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		l.s.ignore = false // it is asked again after half a minute
-		l.send(30 * 70)
+		for range 30 * 70 {
+			l.feed(l.s.frame()...)
+			time.Sleep(time.Second / 30)
+		}
 		if s := l.track.Stats(); s.InEffect != PolicyKeyframe {
 			t.Errorf("it answers again: %+v", s)
 		}
