@@ -188,7 +188,7 @@ func TestScansAreCounted(t *testing.T) {
 			many = append(many, scan...)
 		}
 		_, err := Parse(append(many, 0xff, 0xd9))
-		if want := n == 70; want != (err != nil && strings.Contains(err.Error(), "more than 64 scans")) {
+		if want := n == 70; want != (err != nil && strings.Contains(err.Error(), "more than 64 scans are not allowed")) {
 			t.Errorf("%d scans more: %v", n, err)
 		}
 	}
