@@ -26,7 +26,7 @@ type Header struct {
 	Show          bool
 	FullRange     bool // key frames only
 	Space         int  // color_space; key frames only
-	Refresh       byte // bit n: the frame is kept as reference n; 0: no other frame refers to it
+	Refresh       byte // bit n: the frame is, or may be, kept as reference n; 0: no other frame refers to it
 	Width, Height int  // pixels; 0: as a reference has it
 }
 
@@ -72,7 +72,9 @@ func Parse(frame []byte) (h Header, err error) {
 		h.Refresh = byte(b.Read(8))
 		return h, h.size(b)
 	}
-	h.Refresh = byte(b.Read(8))
+	if h.Refresh = byte(b.Read(8)); !resilient {
+		h.Refresh = 0xff // its probabilities may be kept for others (refresh_frame_context)
+	}
 	b.Skip(3 * 4)
 	for range 3 {
 		if b.Flag() { // the size of this reference
