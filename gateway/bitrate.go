@@ -133,10 +133,27 @@ type asker struct {
 	sources map[*source]*easing
 }
 
-// asked is a request for one image, remembered.
+// asked are the requests for single images of the last askedHold to twice that: the box that holds them all. Each half of it forgets on its
+// own, so that one large image does not stay wanted for as long as small ones are asked for.
 type asked struct {
-	at            time.Time
-	width, height int
+	at       time.Time // the latest
+	cur, old videoAsk
+	curAt    time.Time // when cur began; zero: nothing was asked for yet
+}
+
+func (a *asked) add(box videoAsk, at time.Time) {
+	switch d := at.Sub(a.curAt); {
+	case a.curAt.IsZero() || d >= 2*askedHold || at.Sub(a.at) >= askedHold:
+		a.cur, a.old, a.curAt = box, box, at
+	case d >= askedHold:
+		a.old, a.cur, a.curAt = a.cur, box, at
+	}
+	a.cur, a.at = a.cur.join(box), at
+}
+
+// box is what is still wanted; ok is false when nothing is.
+func (a *asked) box(now time.Time) (box videoAsk, ok bool) {
+	return a.cur.join(a.old), !a.curAt.IsZero() && now.Sub(a.at) < askedHold
 }
 
 // askNow tells the publisher what is wanted of it now.
@@ -194,8 +211,7 @@ func (src *source) demand(p *publication, now time.Time) (d demand, in *rtc.InTr
 		screen: screen, layers: in.RID != "",
 		policy: st.InEffect,
 	}
-	if !asked.at.IsZero() && now.Sub(asked.at) < askedHold {
-		one := videoAsk{width: asked.width, height: asked.height}
+	if one, ok := asked.box(now); ok {
 		if d.watched {
 			one = one.join(videoAsk{width: d.width, height: d.height})
 		}
@@ -206,17 +222,13 @@ func (src *source) demand(p *publication, now time.Time) (d demand, in *rtc.InTr
 
 // askFor notes a request for one image of options.
 func (src *source) askFor(o frames.EncodeOptions, at time.Time) {
-	a := asked{at: at}
+	var box videoAsk
 	if o.Resize != nil {
-		a.width, a.height = o.Resize.Width, o.Resize.Height
+		box.width, box.height = o.Resize.Width, o.Resize.Height
 	}
 	src.mu.Lock()
 	defer src.mu.Unlock()
-	if at.Sub(src.asked.at) < askedHold {
-		j := videoAsk{width: a.width, height: a.height}.join(videoAsk{width: src.asked.width, height: src.asked.height})
-		a.width, a.height = j.width, j.height
-	}
-	src.asked = a
+	src.asked.add(box, at)
 }
 
 func (src *source) setCap(bps int) {

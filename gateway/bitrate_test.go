@@ -107,3 +107,35 @@ func TestAPublisherIsAskedForMoreAtOnce(t *testing.T) {
 		t.Errorf("asked for %v one after the other", seen)
 	}
 }
+
+// TestOneLargeImageIsForgotten: while small ones go on being asked for.
+func TestOneLargeImageIsForgotten(t *testing.T) {
+	var a asked
+	at := time.Unix(1000, 0)
+	wants := func(after time.Duration, width int, still bool) {
+		t.Helper()
+		at = at.Add(after)
+		if box, ok := a.box(at); ok != still || ok && box.width != width {
+			t.Errorf("%v later %d pixels are wanted: %v; want %d: %v", after, box.width, ok, width, still)
+		}
+	}
+	ask := func(width int) { a.add(videoAsk{width: width, height: width}, at) }
+	wants(0, 0, false)
+	ask(4096)
+	for range 5 {
+		ask(512)
+		wants(5*time.Second, 4096, true)
+	}
+	for range 8 {
+		ask(512)
+		at = at.Add(5 * time.Second)
+	}
+	wants(0, 512, true)
+	ask(0) // as it is
+	ask(512)
+	wants(time.Second, 0, true)
+	wants(askedHold-2*time.Second, 0, true)
+	wants(time.Second, 0, false)
+	ask(512)
+	wants(0, 512, true)
+}

@@ -31,7 +31,7 @@ type source struct {
 
 	of     *publication // whose track it is
 	in     *rtc.InTrack // where the track's packets come from
-	asked  asked        // the latest request for one image
+	asked  asked        // requests for one image each
 	capBPS int          // what its sender is asked to keep to, bits/s; 0: to nothing
 }
 
