@@ -10,7 +10,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"sightline/cmd/internal/testvideo"
@@ -146,14 +148,24 @@ func write(o options, r *Report) error {
 
 // verdict says in words what is not as it has to be.
 func verdict(o *options, r *Report, stderr io.Writer) int {
-	if r.Publishers.Connected == 0 {
-		fmt.Fprintf(stderr, "sightline-load: no publisher could connect to %s: is the gateway running there?\n", o.url)
-		return exitUsage
+	sentences, code := o.wrong(r)
+	for _, sentence := range sentences {
+		fmt.Fprintln(stderr, "sightline-load:", sentence)
 	}
-	code := exitFine
+	return code
+}
+
+// wrong is what is not as it has to be, and the exit code for it.
+func (o *options) wrong(r *Report) (sentences []string, code int) {
+	if r.Publishers.Connected == 0 {
+		why := "is the gateway running there?"
+		if kinds := publisherErrors(r); len(kinds) > 0 {
+			why = strings.Join(kinds, ", ")
+		}
+		return []string{fmt.Sprintf("no publisher could connect to %s: %s", o.url, why)}, exitUsage
+	}
 	complain := func(format string, args ...any) {
-		fmt.Fprintf(stderr, "sightline-load: "+format+"\n", args...)
-		code = exitBroken
+		sentences, code = append(sentences, fmt.Sprintf(format, args...)), exitBroken
 	}
 	if r.Publishers.Failed > 0 && !o.limited("max-errors") {
 		complain("%d of %d publishers failed", r.Publishers.Failed, r.Publishers.Sessions)
@@ -172,5 +184,15 @@ func verdict(o *options, r *Report, stderr io.Writer) int {
 			complain("limit broken: %s (%s)", v.Sentence, v.Flag)
 		}
 	}
-	return code
+	return sentences, code
+}
+
+// publisherErrors are the kinds of errors that publishers had.
+func publisherErrors(r *Report) (kinds []string) {
+	for _, name := range slices.Sorted(maps.Keys(r.Errors)) {
+		if kind, ok := strings.CutPrefix(name, "publisher: "); ok {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }

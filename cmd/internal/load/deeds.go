@@ -53,7 +53,7 @@ func repeat(ctx context.Context, d time.Duration, deed func(n int)) {
 func (s *session) append(life context.Context, a *agent, agent string, n int) {
 	ctx, cancel := context.WithTimeout(life, answerWithin)
 	defer cancel()
-	opID := fmt.Sprintf("%s-note-%d", agent, n)
+	opID := fmt.Sprintf("%s-%s-note-%d", s.l.name, agent, n)
 	begun := time.Now()
 	ack, err := a.client.Append(ctx, opID, &chatctx.Message{Role: chatctx.RoleSystem, Content: chatctx.TextContent(fmt.Sprintf("note %d of %s", n, agent))})
 	if err != nil {

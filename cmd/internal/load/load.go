@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 // load is one run. What it measures is counted in from the moment that every publisher is connected or has failed.
 type load struct {
 	o       options
+	name    string // of this run, in its op_ids: a session that was kept would take those of an earlier run for the same operations
 	out     io.Writer
 	clips   []*whipclient.Clip // one, or the layers of simulcast
 	sound   whipclient.Sound
@@ -37,7 +39,7 @@ const atOnce = 16
 
 func newLoad(o options, clips []*whipclient.Clip, sound whipclient.Sound, out io.Writer) (*load, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2 * atOnce, IdleConnTimeout: 30 * time.Second}
-	l := &load{o: o, out: out, clips: clips, sound: sound, m: newMeasure(), live: map[*session]struct{}{}, leaving: make(chan struct{}, atOnce)}
+	l := &load{o: o, name: rand.Text()[:8], out: out, clips: clips, sound: sound, m: newMeasure(), live: map[*session]struct{}{}, leaving: make(chan struct{}, atOnce)}
 	tokens, err := tokensOf(o)
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func (m *measure) image(image agentclient.Image, sent time.Time, known, slow boo
 	m.captured.add(image.ReceivedAt.Sub(image.CapturedAt.Time))
 }
 
-// took adds to a histogram of m.
+// time adds to a histogram of m.
 func (m *measure) time(h *histogram, d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,6 @@ func (m *measure) publisherFailed(kind string) {
 	defer m.mu.Unlock()
 	m.failed++
 }
-
 
 func countAll(errors map[string]int) int {
 	n := 0

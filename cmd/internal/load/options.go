@@ -67,7 +67,7 @@ func (s *share) Set(text string) error {
 	if percent {
 		v /= 100
 	}
-	if err != nil || v < 0 || v > 1 {
+	if err != nil || !(v >= 0 && v <= 1) { // NaN is neither
 		return errors.New("a share is allowed: 0% to 100%, or 0 to 1")
 	}
 	*s = share(v)
@@ -91,7 +91,7 @@ func (r *rates) Set(text string) error {
 	*r = nil
 	for one := range strings.SplitSeq(text, ",") {
 		v, err := strconv.ParseFloat(strings.TrimSpace(one), 64)
-		if err != nil || v <= 0 || v > 1000 {
+		if err != nil || !(v > 0 && v <= 1000) {
 			return errors.New("rates are allowed, above 0 and up to 1000, with commas between them")
 		}
 		*r = append(*r, v)

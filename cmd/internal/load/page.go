@@ -35,7 +35,7 @@ func (r *Report) page() ([]byte, error) {
 		return nil, err
 	}
 	v := pageView{Report: r, When: r.At.Format(time.RFC1123), Rows: r.rows(), Doubts: r.doubts(), Plots: r.plots()}
-	v.Kept = r.Context.Exact == r.Context.Checked && !slices.ContainsFunc(r.Limits, func(l Verdict) bool { return l.Broken })
+	v.Kept = len(r.Wrong) == 0
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
 		v.Errors = append(v.Errors, [2]any{r.Errors[kind], kind})
 	}

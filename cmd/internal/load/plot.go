@@ -119,7 +119,7 @@ func lines(title, unit string, x []float64, all ...line) template.HTML {
 	first, last := x[0], max(x[len(x)-1], x[0]+1)
 	at := func(v float64) float64 { return plotLeft + plotInnerW*(v-first)/(last-first) }
 	step := roundStep((last - first) / timeTicks)
-	for v := step * math.Ceil(first/step); v <= last; v += step {
+	for v := step*math.Ceil(first/step) + 0; v <= last; v += step { // + 0: of -0 it makes 0
 		s.text(at(v), plotHeight-plotBottom+16, "middle", short(v)+" s")
 	}
 	every := max(len(x)/maxPoints, 1)

@@ -22,6 +22,7 @@ type Report struct {
 	Errors     map[string]int `json:"errors"`      // by kind, over the whole run
 	CPUSeconds float64        `json:"cpu_seconds"` // of this program, while it measured
 	Limits     []Verdict      `json:"limits"`
+	Wrong      []string       `json:"wrong,omitempty"` // what makes the exit code another than 0, in sentences
 	Samples    []Sample       `json:"samples"`
 }
 
@@ -153,6 +154,7 @@ func (l *load) report(w *watch) *Report {
 		r.Switches.Committed += check.commits
 	}
 	r.Limits = o.judge(r)
+	r.Wrong, _ = o.wrong(r)
 	return r
 }
 

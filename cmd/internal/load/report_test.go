@@ -112,7 +112,10 @@ func TestLimitsAndExitCodes(t *testing.T) {
 		}, exitBroken, "different entries 7"},
 		{"left", "", func(r *Report) { r.Publishers.Left = 1 }, exitBroken, "could not be deleted"},
 		{"no image", "", func(r *Report) { r.Images.Received = 0 }, exitBroken, "no agent received an image"},
-		{"nobody", "", func(r *Report) { r.Publishers.Connected = 0 }, exitUsage, "no publisher could connect"},
+		{"nobody", "", func(r *Report) { r.Publishers.Connected = 0 }, exitUsage, "is the gateway running there?"},
+		{"nobody is let in", "", func(r *Report) {
+			r.Publishers.Connected, r.Errors = 0, map[string]int{"publisher: unauthenticated": 3}
+		}, exitUsage, "no publisher could connect to http://127.0.0.1:8080: unauthenticated"},
 	} {
 		o, err := parse(strings.Fields(test.args), none, io.Discard)
 		if err != nil {
@@ -144,6 +147,9 @@ func TestPageIsWellFormedAndNeedsNothingElse(t *testing.T) {
 	page, err := r.page()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !bytes.Contains(page, []byte("within the limits")) || bytes.Contains(page, []byte(">-0 s")) || !bytes.Contains(page, []byte(">0 s")) {
+		t.Error("the page does not say that all is well, or time has a -0")
 	}
 	plots := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAll(page, -1)
 	if len(plots) < 9 {
@@ -184,6 +190,10 @@ func TestPageIsWellFormedAndNeedsNothingElse(t *testing.T) {
 		if n != 0 {
 			t.Errorf("<%s>: %d more opened than closed", name, n)
 		}
+	}
+	r.Wrong = []string{"1 of 2 publishers failed"} // what no limit is about
+	if bad, err := r.page(); err != nil || bytes.Contains(bad, []byte("within the limits")) || !bytes.Contains(bad, []byte("1 of 2 publishers failed")) {
+		t.Errorf("the page of a run that went wrong does not say so: %v", err)
 	}
 	if empty, err := (&Report{Errors: map[string]int{}}).page(); err != nil || len(empty) < 1000 {
 		t.Errorf("the page of an empty report: %v", err)

