@@ -243,8 +243,8 @@ func TestG13SessionsEndWhateverIsUnderWay(t *testing.T) {
 		session.End("test")
 		select {
 		case <-session.Done():
-		case <-time.After(5 * time.Second):
-			t.Fatalf("session %d has not ended after 5 s", n)
+		case <-time.After(testTimeout):
+			t.Fatalf("session %d has not ended after %v", n, testTimeout)
 		}
 		<-published
 		_ = silent.conn.Close()

@@ -264,7 +264,7 @@ func TestSecretsAreNeverLogged(t *testing.T) {
 func TestAgentSocketClosesWhenItsTokenExpires(t *testing.T) {
 	g := startGuarded(t, nil)
 	g.ask(bearer(t, auth.Agent, "demo"), "POST", "/v1/sessions", "")
-	soon := tokenFor(t, auth.Claims{Subject: "a", Role: auth.Agent, Session: "demo", Expires: time.Now().Add(2 * time.Second)})
+	soon := tokenFor(t, auth.Claims{Subject: "a", Role: auth.Agent, Session: "demo", Expires: time.Now().Add(4 * time.Second)})
 	c := g.dialWith("demo", http.Header{"Authorization": {"Bearer " + soon}}, "")
 	c.send(`{"type":"hello","agent_id":"a"}`)
 	c.expect("welcome")
@@ -311,7 +311,7 @@ func TestRealtimeSocketsTakeTokensAsTheirClientsGiveThem(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.query, got, c.want)
 		}
 	}
-	soon := tokenFor(t, auth.Claims{Subject: "a", Role: auth.Agent, Session: "demo", Expires: time.Now().Add(2 * time.Second)})
+	soon := tokenFor(t, auth.Claims{Subject: "a", Role: auth.Agent, Session: "demo", Expires: time.Now().Add(4 * time.Second)})
 	conn, status := dial("call_id=demo", "realtime", openAIKey+soon, "openai-beta.realtime-v1")
 	if status != http.StatusSwitchingProtocols || conn.Subprotocol() != "realtime" {
 		t.Fatalf("%d", status)
@@ -361,7 +361,7 @@ func TestTokensTravelBetweenNodes(t *testing.T) {
 	if _, body, _ := b.ask(other, "GET", "/v1/sessions", ""); strings.Contains(string(body), `"demo"`) {
 		t.Errorf("the list of all nodes: %s", body)
 	}
-	soon := tokenFor(t, auth.Claims{Subject: "a", Role: auth.Agent, Session: "demo", Expires: time.Now().Add(3 * time.Second)})
+	soon := tokenFor(t, auth.Claims{Subject: "a", Role: auth.Agent, Session: "demo", Expires: time.Now().Add(5 * time.Second)})
 	for name, c := range map[string]*socket{
 		"header":      b.dialWith("demo", http.Header{"Authorization": {"Bearer " + soon}}, ""),
 		"query":       b.dialWith("demo", nil, "&access_token="+soon),

@@ -114,7 +114,7 @@ func TestAPublisherThatTakesSoundHearsTheSpeaker(t *testing.T) {
 	}
 	newest, now := <-p.heard, time.Now()
 	off := now.Sub(ntp) - time.Duration(int32(newest.Timestamp-sr.RTPTime))*time.Second/48000
-	if sr.SSRC != first.SSRC || sr.PacketCount == 0 || off.Abs() > 250*time.Millisecond {
+	if sr.SSRC != first.SSRC || sr.PacketCount == 0 || off.Abs() > 2*time.Second { // a wrong epoch or rate is further off, a busy machine is not
 		t.Errorf("sender report %+v, %v off", sr, off)
 	}
 	t.Logf("sender report and packets %v apart", off)

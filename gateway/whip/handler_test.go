@@ -354,7 +354,7 @@ func TestSessionURLEndsWithThePublication(t *testing.T) {
 	h := New(Config{Sessions: f, Log: slog.New(slog.NewTextHandler(log, nil))})
 	url, _, pub := publishOne(t, h, f, "/whip/demo")
 	pub.Close("vanished")
-	for end := time.Now().Add(5 * time.Second); h.Len() != 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); h.Len() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the session URL outlives its publication")
 		}

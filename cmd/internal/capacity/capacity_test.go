@@ -46,6 +46,17 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestSessionsThatWereNotCheckedAreMissed: 99 exact ones of 99 that were checked are not all of 100.
+func TestSessionsThatWereNotCheckedAreMissed(t *testing.T) {
+	var f figures
+	for exact, want := range map[int]string{100: "all", 99: "**missed**, all", 0: "**missed**, all"} {
+		f.Context.Exact, f.Context.Checked = exact, exact
+		if got := f.all(100); got != want {
+			t.Errorf("%d exact of 100: %q, want %q", exact, got, want)
+		}
+	}
+}
+
 // TestClimbStopsWhereNothingIsHeld plays sightline-load by a script that holds as many sessions as it is told.
 func TestClimbStopsWhereNothingIsHeld(t *testing.T) {
 	folder := t.TempDir()
