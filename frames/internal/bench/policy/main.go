@@ -43,6 +43,9 @@ func run(clip, out string, seconds, tracks, kbps int, only frames.Policy) error 
 	}
 	if only != "" {
 		r, err := measure(plain, only, 1, seconds, tracks)
+		if err == nil && (r.images < 0.9 || r.images > 1.1) {
+			err = fmt.Errorf("%.2f images a second came, want 1", r.images)
+		}
 		if err == nil {
 			fmt.Printf("%.3f\n", r.cpu*1e3)
 		}
