@@ -127,6 +127,17 @@ func TestTurns(t *testing.T) {
 			s.sounds("a2")                          // 12
 			s.over("a2", false)                     // 13, 14
 		}, "turn interrupted 1-7: playback 5-7, speech 1-2, tts 3-4, tts 5-7\nturn answered 6-13: playback 12-13, speech 6-10"},
+		"an interrupted answer, of which a phrase begins after the interruption": {func(s *stageOf) {
+			s.caller(true)                          // 1
+			s.caller(false)                         // 2
+			s.says("a1")                            // 3
+			s.sounds("a1")                          // 4
+			s.caller(true)                          // 5, another turn
+			s.over("a1", true)                      // 6, 7
+			s.stage("tts", "a1", "cancelled", 6, 7) // 8: a1's, though it began in the other one
+			s.caller(false)                         // 9
+			s.r.Close(second(10))
+		}, "turn interrupted 1-6: playback 4-6, speech 1-2, tts 6-7\nturn unanswered 5-9: speech 5-9"},
 		"a caller who goes on before there is an answer": {func(s *stageOf) {
 			s.caller(true)                          // 1
 			s.caller(false)                         // 2

@@ -159,13 +159,20 @@ func (r *Recorder) played(e switcher.Event) {
 // stage finds the turn of a measurement: that of its item, else the one in whose time it began.
 func (r *Recorder) stage(e switcher.Event) {
 	s := *e.Stage
-	for _, all := range [][]*turn{r.open, r.over} {
-		for _, t := range slices.Backward(all) {
-			mine := slices.ContainsFunc(t.pieces, func(p piece) bool { return p.item == s.Item && p.epoch == e.Epoch })
-			if mine || !s.Began.Before(t.began) && (!t.parent.IsValid() || !s.Began.After(t.last)) {
-				r.add(t, stage{s, e.Epoch})
-				return
-			}
+	all := slices.Concat(r.over, r.open) // a phrase of an answer that was interrupted may begin when the next turn has begun
+	mine := func(t *turn) bool {
+		return slices.ContainsFunc(t.pieces, func(p piece) bool { return p.item == s.Item && p.epoch == e.Epoch })
+	}
+	for _, t := range slices.Backward(all) {
+		if mine(t) {
+			r.add(t, stage{s, e.Epoch})
+			return
+		}
+	}
+	for _, t := range slices.Backward(all) {
+		if !s.Began.Before(t.began) && (!t.parent.IsValid() || !s.Began.After(t.last)) {
+			r.add(t, stage{s, e.Epoch})
+			return
 		}
 	}
 	t := r.current()
