@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	maxSSRCs       = 64      // of one peer in its life; two cameras with three layers and repairs are 14
-	fullBuffers    = 16      // SSRCs whose packets may wait in a full buffer
-	fullBuffer     = 1000000 // bytes, Pion's own bound
-	sparseBuffer   = 64 << 10
-	rtcpBuffer     = 100000 // bytes, Pion's own bound
-	maxRemotes     = 256    // addresses that one peer sends valid checks from; maxTrickledTotal and room for NATs
-	reasonSSRCs    = "a peer sends more SSRCs than allowed and is closed"
-	reasonAddreses = "a peer sends from more addresses than allowed and is closed"
+	maxSSRCs        = 64      // of one peer in its life; two cameras with three layers and repairs are 14
+	fullBuffers     = 16      // SSRCs whose packets may wait in a full buffer
+	fullBuffer      = 1000000 // bytes, Pion's own bound
+	sparseBuffer    = 64 << 10
+	rtcpBuffer      = 100000 // bytes, Pion's own bound
+	maxRemotes      = 256    // addresses that one peer sends valid checks from; maxTrickledTotal and room for NATs
+	reasonSSRCs     = "a peer sends more SSRCs than allowed and is closed"
+	reasonAddresses = "a peer sends from more addresses than allowed and is closed"
 )
 
 // watchdog looks at what Pion does not bound: the SSRCs that a peer sends (each costs memory, also when no section wants it) and
@@ -109,7 +109,7 @@ func (w *watchdog) checked(_ *stun.Message, _, remote ice.Candidate, pair *ice.C
 	at := address(remote.Address(), remote.Port())
 	if w.remotes[at] != remote {
 		if len(w.remotes) >= maxRemotes {
-			w.tooMuch(reasonAddreses, maxRemotes)
+			w.tooMuch(reasonAddresses, maxRemotes)
 			return false
 		}
 		w.remotes[at] = remote // a restart brings new candidates of known addresses
