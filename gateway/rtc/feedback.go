@@ -235,7 +235,7 @@ func transportNumber(b []byte, id uint8) (number uint16, ok bool) {
 			at++
 			continue
 		case profile == 0xbede:
-			if found, n = b[at]>>4, int(b[at]&0xf)+1; found == 15 {
+			if found, n = b[at]>>4, int(b[at]&0xf)+1; found == 15 || found == 0 { // §4.2: the rest is not read
 				return 0, false
 			}
 			at++
