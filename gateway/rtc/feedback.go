@@ -248,7 +248,10 @@ func transportNumber(b []byte, id uint8) (number uint16, ok bool) {
 		if at+n > end {
 			return 0, false
 		}
-		if found == id && n >= 2 {
+		if found == id {
+			if n < 2 {
+				return 0, false
+			}
 			return binary.BigEndian.Uint16(b[at:]), true
 		}
 		at += n
