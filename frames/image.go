@@ -8,7 +8,7 @@ import (
 // Image is one immutable JPEG or PNG, with where it is from and when it was seen. It is shared by everybody who wants the same: read only.
 type Image struct {
 	Source        string // name of the video input: "camera", "screen"
-	Seq           uint64 // counts the images of this source's track from 1
+	Seq           uint64 // counts the images of TrackConfig.Images from 1
 	Data          []byte
 	MIME          string // image/jpeg or image/png
 	Width, Height int    // pixels

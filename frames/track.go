@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pion/rtp"
@@ -32,6 +33,7 @@ type TrackConfig struct {
 	Source          string            // name of the video input; goes into every Image
 	Codec           Codec             // default CodecVP8
 	RequestKeyFrame func()            // sends one PLI; called from one of Run's goroutines, spaced 500 ms to 5 s; nil: the sender takes none
+	Images          *atomic.Uint64    // numbers the images; tracks that share it are one source over time; default: one of its own
 	Budget          *Budget           // shared by all tracks of the process; default: one of its own
 	Log             *slog.Logger      // default: discarded
 	Extensions      Extensions        // of its packets' headers
@@ -90,7 +92,6 @@ type Track struct {
 	lastFrame   time.Time // when the last whole frame arrived
 	black       bool
 	still       stillness
-	imageSeq    uint64
 	cache       [cachedImages]cachedImage
 }
 
@@ -110,6 +111,9 @@ func NewTrack(cfg TrackConfig) (*Track, error) {
 	}
 	if _, err := ParsePolicy(string(cfg.Policy)); err != nil {
 		return nil, err
+	}
+	if cfg.Images == nil {
+		cfg.Images = new(atomic.Uint64)
 	}
 	if cfg.Budget == nil {
 		cfg.Budget = NewBudget(0)

@@ -278,9 +278,8 @@ func (w *worker) deliver(j *job, e encoded, err error) {
 		}
 		return
 	}
-	t.imageSeq++
 	img := &Image{
-		Source: t.cfg.Source, Seq: t.imageSeq, Data: e.data, MIME: j.options.Format.MIME(), Width: e.width, Height: e.height,
+		Source: t.cfg.Source, Seq: t.cfg.Images.Add(1), Data: e.data, MIME: j.options.Format.MIME(), Width: e.width, Height: e.height,
 		CapturedAt: w.at.captured.at, CaptureError: w.at.captured.error, CaptureClock: w.at.captured.by, ReceivedAt: w.at.receivedAt, RTPTimestamp: w.at.ts, Black: e.black,
 	}
 	t.st.Encoded++

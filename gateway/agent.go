@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	chatctx "sightline/context"
+	"sightline/frames"
 	"sightline/gateway/problem"
 	"sightline/gateway/wire"
 )
@@ -67,7 +68,7 @@ type agent struct {
 // outgoing is one message for write: text, or an image with its request.
 type outgoing struct {
 	text      []byte
-	image     *seenImage
+	image     *frames.Image
 	requestID string
 }
 

@@ -19,13 +19,12 @@ type imageFeeds struct {
 
 // imageFeed is one subscription to one source's track, with a goroutine that wakes the writer.
 type imageFeed struct {
-	wish    wire.WantImage
-	screen  bool // its defaults are those of a screen
-	sub     *frames.Subscription
-	seqBase uint64
-	track   *frames.Track
-	stop    chan struct{}
-	done    sync.WaitGroup
+	wish   wire.WantImage
+	screen bool // its defaults are those of a screen
+	sub    *frames.Subscription
+	track  *frames.Track
+	stop   chan struct{}
+	done   sync.WaitGroup
 }
 
 func newImageFeeds(a *agent) *imageFeeds {
@@ -42,7 +41,7 @@ func (f *imageFeeds) follow(wishes []wire.WantImage) {
 func (f *imageFeeds) refresh() {
 	for _, src := range f.agent.session.allSources() {
 		wish, wanted := f.wishFor(src.name)
-		track, base := src.current()
+		track := src.current()
 		feed := f.feeds[src]
 		if feed != nil && (!wanted || feed.track != track || !sameWish(feed.wish, wish) || feed.screen != src.screen()) {
 			feed.close()
@@ -50,7 +49,7 @@ func (f *imageFeeds) refresh() {
 			feed = nil
 		}
 		if feed == nil && wanted && track != nil {
-			f.feeds[src] = f.start(wish, src.screen(), track, base)
+			f.feeds[src] = f.start(wish, src.screen(), track)
 		}
 	}
 }
@@ -82,10 +81,10 @@ func (f *imageFeeds) hear(speaking bool) {
 	}
 }
 
-func (f *imageFeeds) start(wish wire.WantImage, screen bool, track *frames.Track, base uint64) *imageFeed {
+func (f *imageFeeds) start(wish wire.WantImage, screen bool, track *frames.Track) *imageFeed {
 	options, _ := encodeOptions(wish.Encode, screen) // checked when the wish came in
 	feed := &imageFeed{
-		wish: wish, screen: screen, track: track, seqBase: base, stop: make(chan struct{}),
+		wish: wish, screen: screen, track: track, stop: make(chan struct{}),
 		sub: track.Subscribe(frames.Want{
 			FPS: wish.FPS, SpeakingFPS: wish.SpeakingFPS, Options: options,
 			OnChange: wish.OnChange, MaxGap: time.Duration(wish.MaxGapMS) * time.Millisecond,
@@ -126,7 +125,7 @@ func (f *imageFeeds) writeNewest() error {
 		if !ok {
 			continue
 		}
-		if err := f.agent.writeImage(seenImage{img, feed.seqBase + img.Seq}, "", passedOver{superseded, feed.sub.Unchanged()}); err != nil {
+		if err := f.agent.writeImage(img, "", passedOver{superseded, feed.sub.Unchanged()}); err != nil {
 			return writeProblem(err)
 		}
 	}

@@ -184,7 +184,7 @@ func (a *agent) answerImage(m wire.ImageRequest, r imageRequest) error {
 		return err
 	}
 	if m.Attach {
-		ack, err := a.session.attach(a.ctx, a.id, attachOpID(a.id, m.RequestID), img.Image)
+		ack, err := a.session.attach(a.ctx, a.id, attachOpID(a.id, m.RequestID), img)
 		if err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (a *agent) answerImage(m wire.ImageRequest, r imageRequest) error {
 			return err
 		}
 	}
-	return a.send(outgoing{image: &img, requestID: m.RequestID})
+	return a.send(outgoing{image: img, requestID: m.RequestID})
 }
 
 // attachOpID makes a repeated request attach its image once (G3). Ids of any length fit.

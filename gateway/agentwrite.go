@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	chatctx "sightline/context"
+	"sightline/frames"
 	"sightline/gateway/wire"
 )
 
@@ -173,7 +174,7 @@ func (a *agent) writeOutgoing(o outgoing) error {
 	if o.image == nil {
 		return a.writeText(o.text)
 	}
-	return a.writeImage(*o.image, o.requestID, passedOver{})
+	return a.writeImage(o.image, o.requestID, passedOver{})
 }
 
 func (a *agent) writeJSON(v any) error {
@@ -193,11 +194,11 @@ func (a *agent) writeText(text []byte) error {
 type passedOver struct{ superseded, unchanged uint64 }
 
 // writeImage sends an image as one binary message; its bytes are shared with other agents and are not copied here.
-func (a *agent) writeImage(img seenImage, requestID string, passed passedOver) error {
+func (a *agent) writeImage(img *frames.Image, requestID string, passed passedOver) error {
 	now := time.Now()
 	age := img.Age(now)
 	header, err := json.Marshal(wire.ImageHeader{
-		Type: wire.TypeImage, Source: img.Source, Seq: img.seq, CapturedAt: chatctx.At(img.CapturedAt), AgeMS: age.Milliseconds(),
+		Type: wire.TypeImage, Source: img.Source, Seq: img.Seq, CapturedAt: chatctx.At(img.CapturedAt), AgeMS: age.Milliseconds(),
 		Width: img.Width, Height: img.Height, MIME: img.MIME, RequestID: requestID, Superseded: passed.superseded, RTPTimestamp: img.RTPTimestamp,
 		Unchanged: passed.unchanged, CaptureErrorMS: captureError(img.CaptureError), CaptureClock: string(img.CaptureClock),
 	})
@@ -219,7 +220,7 @@ func (a *agent) writeImage(img seenImage, requestID string, passed passedOver) e
 	if err := w.Close(); err != nil {
 		return err
 	}
-	a.session.shared.metrics.sentImage(img.Image, age, now)
+	a.session.shared.metrics.sentImage(img, age, now)
 	a.superseded.Add(passed.superseded)
 	return nil
 }

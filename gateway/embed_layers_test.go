@@ -218,7 +218,7 @@ func TestEmbedSimulcast(t *testing.T) {
 	}
 	// The sender's encoders begin anew: each layer goes on under another SSRC, which nothing but its RID tells.
 	moved.by.Store(1000)
-	track, _ := session.source("camera").current()
+	track := session.source("camera").current()
 	before := track.Stats().Layers
 	eventually(t, func() string {
 		if _, err := session.Image(ctx, "camera", frames.DefaultRealtimeEncodeOptions(), time.Second, 100*time.Millisecond); err != nil {

@@ -115,7 +115,7 @@ func besideIt(ctx context.Context, t *testing.T, session *Session, api *webrtc.A
 	eventually(t, func() string {
 		img, err := session.image(ctx, imageRequest{source: "screen", encode: &wire.Encode{}, maxAge: time.Second, wait: time.Second})
 		if err != nil || img.Width != 640 || img.Height != 480 {
-			return fmt.Sprintf("the screen: %v %v", img.Image, err)
+			return fmt.Sprintf("the screen: %v %v", img, err)
 		}
 		return ""
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	chatctx "sightline/context"
+	"sightline/frames"
 	"sightline/gateway/problem"
 	"sightline/gateway/wire"
 )
@@ -157,16 +158,16 @@ func (s *Server) getImage(w http.ResponseWriter, r *http.Request) {
 	if ms := captureError(img.CaptureError); ms != nil {
 		h.Set("Sightline-Capture-Error-Ms", strconv.FormatInt(*ms, 10))
 	}
-	h.Set("Sightline-Seq", strconv.FormatUint(img.seq, 10))
+	h.Set("Sightline-Seq", strconv.FormatUint(img.Seq, 10))
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(img.Data)
 	}
 }
 
-func (s *Server) findImage(r *http.Request) (seenImage, error) {
+func (s *Server) findImage(r *http.Request) (*frames.Image, error) {
 	session, err := s.sessions.get(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return seenImage{}, err
+		return nil, err
 	}
 	q := r.URL.Query()
 	encode := wire.Encode{Fit: q.Get("fit"), Format: q.Get("format"), Upscale: q.Get("upscale") == "true", Optimize: q.Get("optimize") == "true", Sharp: q.Get("sharp") == "true"}
@@ -176,12 +177,12 @@ func (s *Server) findImage(r *http.Request) (seenImage, error) {
 	numbers["width"], numbers["height"] = &width, &height
 	for name, target := range numbers {
 		if *target, err = intQuery(q, name); err != nil {
-			return seenImage{}, err
+			return nil, err
 		}
 	}
 	for name, size := range map[string]*int{"width": width, "height": height} {
 		if size != nil && *size == 0 { // 0 on a socket means the default; in a query it is a size
-			return seenImage{}, problem.New(problem.InvalidArgument, "%s 0: must be 1 to 4096", name).WithField(name)
+			return nil, problem.New(problem.InvalidArgument, "%s 0: must be 1 to 4096", name).WithField(name)
 		}
 	}
 	if width != nil {
@@ -192,7 +193,7 @@ func (s *Server) findImage(r *http.Request) (seenImage, error) {
 	}
 	request, err := newImageRequest(q.Get("source"), encode, maxAge, wait)
 	if err != nil {
-		return seenImage{}, err
+		return nil, err
 	}
 	return session.image(r.Context(), request)
 }

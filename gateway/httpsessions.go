@@ -157,7 +157,7 @@ func (s *Session) legs() (epoch uint64, active *string, legs []switcher.LegInfo)
 func (src *source) detail(now time.Time) sourceDetail {
 	msg := src.message()
 	d := sourceDetail{Name: msg.Name, State: msg.State, Codec: msg.Codec, Width: msg.Width, Height: msg.Height, Layers: []layerDetail{}, Screen: msg.Screen, Frozen: msg.Frozen}
-	track, _ := src.current()
+	track := src.current()
 	if track == nil {
 		return d
 	}
@@ -299,7 +299,7 @@ func (s *Server) debugSessions(w http.ResponseWriter, _ *http.Request) {
 	for _, session := range live {
 		t := tracks{sessionDetail: session.detail(), Sound: session.currentVoice().soundDetail()}
 		for _, src := range session.allSources() {
-			if track, _ := src.current(); track != nil {
+			if track := src.current(); track != nil {
 				t.Tracks = append(t.Tracks, track.Stats())
 			}
 		}

@@ -100,12 +100,6 @@ func millis(d *time.Duration, field string, ms *int, limit time.Duration) error 
 	return nil
 }
 
-// seenImage is an image with its number among all images of its source, over reconnects.
-type seenImage struct {
-	*frames.Image
-	seq uint64
-}
-
 // captureError is the bound of a capture time in milliseconds, rounded up; nil: it is not known.
 func captureError(d time.Duration) *int64 {
 	if d <= 0 {
@@ -116,14 +110,14 @@ func captureError(d time.Duration) *int64 {
 }
 
 // image gives one image that is fresh enough, waiting for it as long as the request says.
-func (s *Session) image(ctx context.Context, r imageRequest) (seenImage, error) {
+func (s *Session) image(ctx context.Context, r imageRequest) (*frames.Image, error) {
 	src := s.source(r.source)
 	if src == nil {
-		return seenImage{}, noSource(s, r.source)
+		return nil, noSource(s, r.source)
 	}
-	track, base := src.current()
+	track := src.current()
 	if track == nil {
-		return seenImage{}, noSource(s, r.source)
+		return nil, noSource(s, r.source)
 	}
 	if r.encode != nil {
 		r.options, _ = encodeOptions(*r.encode, src.screen())
@@ -133,23 +127,23 @@ func (s *Session) image(ctx context.Context, r imageRequest) (seenImage, error) 
 	img, err := track.Image(ctx, frames.Request{Options: r.options, MaxAge: r.maxAge, Wait: r.wait})
 	switch {
 	case err == nil:
-		return seenImage{img, base + img.Seq}, nil
+		return img, nil
 	case errors.Is(err, frames.ErrNoImage):
-		return seenImage{}, problem.New(problem.ImageTimeout, "source %s (%s) gave no image younger than %d ms within %d ms",
+		return nil, problem.New(problem.ImageTimeout, "source %s (%s) gave no image younger than %d ms within %d ms",
 			src.name, src.message().State, r.maxAge.Milliseconds(), r.wait.Milliseconds())
 	case errors.Is(err, frames.ErrBusy):
-		return seenImage{}, problem.New(problem.Overloaded, "%s", err).WithRetryAfter(time.Second)
+		return nil, problem.New(problem.Overloaded, "%s", err).WithRetryAfter(time.Second)
 	case ctx.Err() != nil:
-		return seenImage{}, problem.New(problem.ImageTimeout, "the request ended before there was an image").WithCause(err)
+		return nil, problem.New(problem.ImageTimeout, "the request ended before there was an image").WithCause(err)
 	}
-	return seenImage{}, problem.From(err)
+	return nil, problem.From(err)
 }
 
 // Image gives one image of a source ("" = the first) no older than maxAge, waiting up to wait for it. Errors are *problem.Error:
 // not_found without such a source, image_timeout when none is fresh enough.
 func (s *Session) Image(ctx context.Context, source string, o frames.EncodeOptions, maxAge, wait time.Duration) (*frames.Image, error) {
 	img, err := s.image(ctx, imageRequest{source: source, options: o, maxAge: maxAge, wait: wait})
-	return img.Image, err
+	return img, err
 }
 
 func noSource(s *Session, name string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sightline/frames"
@@ -22,12 +23,12 @@ const maxSources = 8
 type source struct {
 	name string
 
-	mu      sync.Mutex
-	track   *frames.Track
-	cancel  context.CancelFunc
-	state   frames.SourceState
-	seqBase uint64        // images of earlier tracks: seq goes on over a reconnect
-	policy  frames.Policy // as somebody has set it; empty: Config.DecodePolicy
+	mu     sync.Mutex
+	track  *frames.Track
+	cancel context.CancelFunc
+	state  frames.SourceState
+	images atomic.Uint64 // numbers those of all its tracks: seq goes on over a reconnect
+	policy frames.Policy // as somebody has set it; empty: Config.DecodePolicy
 
 	of     *publication // whose track it is
 	in     *rtc.InTrack // where the track's packets come from
@@ -103,7 +104,7 @@ func (s *Session) newVideoLocked(in *rtc.InTrack) (*video, error) {
 		Source: in.Source, Codec: frames.Codec(in.Codec), RequestKeyFrame: requestKeyFrame,
 		Extensions: extensions(in), ParameterSets: in.ParameterSets(),
 		Screen: in.Screen || in.Source == sourceScreen, Policy: src.decodes(s.cfg.DecodePolicy),
-		Budget: s.shared.budget, Log: s.logger,
+		Budget: s.shared.budget, Images: &src.images, Log: s.logger,
 		OnState: func(state frames.SourceState) { s.sourceChanged(src, track, state) },
 	})
 	return &video{src: src, track: track, codec: in.Codec}, err
@@ -138,12 +139,9 @@ func (s *Session) sourceLocked(name string) *source {
 // begin makes track the source's own; the one before it, if any, ends.
 func (src *source) begin(p *publication, in *rtc.InTrack, track *frames.Track, cancel context.CancelFunc) {
 	src.mu.Lock()
-	old, oldCancel := src.track, src.cancel
+	oldCancel := src.cancel
 	src.track, src.cancel = track, cancel
 	src.of, src.in, src.capBPS = p, in, 0
-	if old != nil {
-		src.seqBase += old.Stats().Encoded
-	}
 	src.mu.Unlock()
 	if oldCancel != nil {
 		oldCancel()
@@ -160,11 +158,11 @@ func (src *source) stop() {
 	}
 }
 
-// current is the track now, nil before the first, and the seq before its first image.
-func (src *source) current() (track *frames.Track, seqBase uint64) {
+// current is the track now, nil before the first.
+func (src *source) current() *frames.Track {
 	src.mu.Lock()
 	defer src.mu.Unlock()
-	return src.track, src.seqBase
+	return src.track
 }
 
 // sourceChanged is told by a track's Run; what an old track says after it was replaced does not count.
