@@ -70,7 +70,7 @@ type TrackStats struct {
 	LayerSwitches                 uint64       // from one layer to another while images were made
 
 	Packets       uint64 // received of all layers, whatever became of them
-	Lost          uint64 // packets of all layers that never arrived
+	Lost          uint64 // packets of all layers that had not arrived 500 ms (or 128 packets) after their turn; those that come later still are PacketDrops.Late, too
 	PacketDrops   PacketDrops
 	FrameDrops    FrameDrops
 	Frames        uint64 // assembled whole and in an unbroken chain

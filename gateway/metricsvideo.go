@@ -13,7 +13,7 @@ type videoStats = frames.TrackStats
 var videoFigures = join(
 	[]figure[videoStats]{
 		counter("rtp_packets_received_total", "RTP packets of video tracks.", func(s *videoStats) uint64 { return s.Packets }),
-		counter("rtp_packets_lost_total", "RTP packets of video tracks that never arrived.", func(s *videoStats) uint64 { return s.Lost }),
+		counter("rtp_packets_lost_total", "RTP packets of video tracks that had not arrived 500 ms after their turn; those that come later still are dropped as late, too.", func(s *videoStats) uint64 { return s.Lost }),
 		counter("frames_assembled_total", "Complete frames in an unbroken chain.", func(s *videoStats) uint64 { return s.Frames }),
 		counter("key_frames_total", "Key frames among the complete frames.", func(s *videoStats) uint64 { return s.KeyFrames }),
 		counter("frames_decoded_total", "Pictures decoded.", func(s *videoStats) uint64 { return s.Decoded }),

@@ -83,7 +83,7 @@ func limitFlags(f *flag.FlagSet) []*limit {
 			of: func(r *Report) (float64, bool) {
 				return 100 * r.Images.PerSecond / r.Images.Wanted, r.Images.Wanted > 0
 			}},
-		{name: "max-lost", unit: "packets", what: "RTP packets of video that never reached the gateway",
+		{name: "max-lost", unit: "packets", what: "RTP packets of video that reached the gateway half a second after their turn, or never",
 			of: func(r *Report) (float64, bool) { return r.Gateway.Lost, r.Gateway.VideoKnown }},
 		{name: "max-errors", unit: "errors", what: "errors of all kinds",
 			of: func(r *Report) (float64, bool) { return float64(countAll(r.Errors)), true }},
