@@ -150,7 +150,7 @@ func TestADistrustedSenderIsAskedNowAndThen(t *testing.T) {
 	a.distrust, a.probeEvery = true, probeFirst
 	a.probeAt = t0.Add(probeFirst)
 	var asked []int
-	at := t0
+	var at time.Time
 	for s := range 2000 {
 		at = t0.Add(time.Duration(s) * time.Second)
 		if a.probe(at) {
