@@ -197,7 +197,7 @@ func (c *camera) signal(s *served, session string, o cameraOptions) {
 	<-gathered
 	sdp := c.pc.LocalDescription().SDP
 	if o.relay != nil {
-		sdp = o.relay.Offer(sdp)
+		sdp = faultnet.Offer(sdp)
 	}
 	post := func() (int, http.Header, []byte) { return s.call("POST", "/whip/"+session, "application/sdp", sdp) }
 	status, header, body := post()
@@ -211,10 +211,12 @@ func (c *camera) signal(s *served, session string, o cameraOptions) {
 		c.t.Fatalf("publishing to %s: %d %s", session, status, body)
 	}
 	c.location = header.Get("Location")
+	answer := string(body)
 	if o.relay != nil {
-		body = []byte(o.relay.Answer(string(body)))
+		answer, err = o.relay.Answer(answer, true)
+		must(c.t, err)
 	}
-	if err := c.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: string(body)}); err != nil {
+	if err := c.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}); err != nil {
 		c.t.Fatalf("the answer for %s: %v", session, err)
 	}
 }

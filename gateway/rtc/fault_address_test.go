@@ -1,6 +1,7 @@
 package rtc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -23,33 +24,34 @@ import (
 func TestFaultAddressChange(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, func(c *Config) { c.disconnectedAfter, c.failedAfter = 2*time.Second, 2*time.Second })
-	relay, err := faultnet.New(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer relay.Close()
+	relay := newRelay(t)
 	p, s := newPublisher(t, publisherOptions{}), &sink{}
-	peer, answer, err := e.Accept(t.Context(), relay.Offer(p.offer(nil)), s.handlers())
+	peer, answer, err := e.Accept(t.Context(), faultnet.Offer(p.offer(nil)), s.handlers())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer peer.Close()
-	p.accept(relay.Answer(answer))
+	if answer, err = relay.Answer(answer, true); err != nil {
+		t.Fatal(err)
+	}
+	p.accept(answer)
 	p.send()
 	waitFor(t, "packets", func() bool { return s.count("camera") > 20 })
 	for n := range 2 {
-		plis, down := p.plis.Load(), relay.Counts().Down
+		plis := p.plis.Load()
+		_, before := relay.Stats()
 		if err := relay.Rebind(); err != nil {
 			t.Fatal(err)
 		}
-		before := s.count("camera")
-		waitFor(t, "packets from the new address", func() bool { return s.count("camera") > before+20 })
+		packets := s.count("camera")
+		waitFor(t, "packets from the new address", func() bool { return s.count("camera") > packets+20 })
 		waitFor(t, "feedback to the new address", func() bool {
 			s.tracks[0].RequestKeyFrame()
 			return p.plis.Load() > plis+5
 		})
 		if st := peer.Stats(); st.State == StateFailed || st.State == StateClosed {
-			t.Fatalf("after %d changes of address the peer is %s (%d packets down)", n+1, st.State, relay.Counts().Down-down)
+			_, now := relay.Stats()
+			t.Fatalf("after %d changes of address the peer is %s (%d packets down)", n+1, st.State, now.Passed-before.Passed)
 		}
 	}
 	<-time.After(5 * time.Second) // in which a peer that sends to the old address would have failed
@@ -58,6 +60,28 @@ func TestFaultAddressChange(t *testing.T) {
 	if st := peer.Stats(); st.State != StateConnected || len(s.tracks) != 1 {
 		t.Errorf("%s with %d tracks: %v", st.State, len(s.tracks), s.states)
 	}
+}
+
+// newRelay is a network without faults, for now; it ends with the test.
+func newRelay(t *testing.T) *faultnet.Relay {
+	t.Helper()
+	relay, err := faultnet.New(faultnet.Config{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := relay.Open(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return relay
 }
 
 // TestFaultTURN: a publisher that reaches us through a TURN server only (RFC 8656).

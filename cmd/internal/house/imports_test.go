@@ -32,6 +32,8 @@ var forbidden = []struct {
 		why: "commands use the gateway, never the other way round"},
 	{folder: "gateway", paths: []string{"sightline/web"},
 		why: "the page is handed in as an fs.FS: who embeds the gateway need not carry our page"},
+	{folder: "cmd/sightline", paths: []string{"sightline/internal"}, code: true,
+		why: "a bad network and a leak check are for tests and for the load tool, not for the server"},
 	{folder: "web", paths: []string{"sightline"},
 		why: "web is files and nothing else"},
 	{folder: "cmd/sightline-agent", paths: []string{"sightline/gateway", "github.com/pion", "C"}, except: []string{"sightline/gateway/wire", "sightline/gateway/problem"}, code: true,

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"sightline/cmd/internal/agentclient"
-	"sightline/cmd/internal/udprelay"
 	"sightline/cmd/internal/whipclient"
 	"sightline/gateway/wire"
+	"sightline/internal/faultnet"
 )
 
 // session is one publisher with its agents.
@@ -51,7 +51,8 @@ func (l *load) newSession(id string, place int) (*session, error) {
 		cfg.Clip = l.clips[0]
 	}
 	if o.loss > 0 || o.delay > 0 || o.jitter > 0 {
-		cfg.Relay = &udprelay.Config{Loss: float64(o.loss), Delay: o.delay, Jitter: o.jitter, Seed: rand.Uint64()}
+		faults := faultnet.Faults{LossUp: float64(o.loss), LossDown: float64(o.loss), Delay: o.delay, Jitter: o.jitter}
+		cfg.Relay = &faultnet.Config{Faults: faults, Seed: rand.Uint64()}
 	}
 	if s.publisher, err = whipclient.New(cfg); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pion/webrtc/v4"
 
-	"sightline/cmd/internal/udprelay"
+	"sightline/internal/faultnet"
 )
 
 // Config says what is published where.
@@ -32,8 +32,8 @@ type Config struct {
 	// the clip's next key frame.
 	IgnorePLI bool
 	Impair    *Impairment // of the video's packets; nil = the network as it is
-	// Relay leads everything but HTTP over a bad network.
-	Relay *udprelay.Config
+	// Relay leads everything but HTTP over a bad network; nil = over none.
+	Relay *faultnet.Config
 	// ConnectTimeout bounds everything until media flows; 0 = 15 s.
 	ConnectTimeout time.Duration
 	HTTP           *http.Client // nil = http.DefaultClient
@@ -69,7 +69,7 @@ type Publisher struct {
 	stats    Stats
 	location string
 	streams  []*stream
-	relay    *udprelay.Relay
+	relay    *faultnet.Relay
 }
 
 // New checks the configuration; it sends nothing.
@@ -119,7 +119,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("%g frames a second: 0 to 240 are allowed, 0 being the clip's own rate", c.FPS)
 	}
 	if c.Relay != nil {
-		_, err := udprelay.New(*c.Relay)
+		_, err := faultnet.New(*c.Relay)
 		return err
 	}
 	return nil
@@ -171,7 +171,7 @@ func (p *Publisher) SentAt(rtpTimestamp uint32) (first, last time.Time, ok bool)
 }
 
 // Relayed are the counts of Config.Relay: from here to the gateway, and back.
-func (p *Publisher) Relayed() (up, down udprelay.Counts) {
+func (p *Publisher) Relayed() (up, down faultnet.Counts) {
 	p.mu.Lock()
 	relay := p.relay
 	p.mu.Unlock()
@@ -291,7 +291,7 @@ func (p *Publisher) signal(ctx, relaying context.Context, pc *webrtc.PeerConnect
 	}
 	sdp := pc.LocalDescription().SDP
 	if p.cfg.Relay != nil {
-		sdp = withoutCandidates(sdp)
+		sdp = faultnet.Offer(sdp)
 	}
 	answer, location, err := p.post(ctx, sdp)
 	if err != nil {
