@@ -93,7 +93,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 2
 	}
-	err := errors.Join(b.load(watched, unwatched), b.loadTracked(tracked))
+	err := b.load(watched, unwatched)
+	if slices.Contains(strings.Split(only, ","), "tracks") {
+		err = errors.Join(err, b.loadTracked(tracked))
+	}
 	if err == nil {
 		err = b.measure(ctx, only)
 	}

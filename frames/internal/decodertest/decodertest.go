@@ -8,13 +8,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"sightline/frames/internal/cmem"
 	"sightline/frames/internal/coded"
 	"sightline/frames/internal/yuv"
 )
@@ -348,14 +346,14 @@ func (s Suite) letter(t *testing.T, d Decoder, f []byte) byte {
 func (s Suite) huge(t *testing.T) {
 	d := s.decoder(t)
 	frame := s.Huge
-	before := resident(t)
+	before := cmem.InUse()
 	for range 20 {
 		if _, err := d.Decode(frame); !errors.Is(err, coded.ErrRefused) {
 			t.Fatalf("got %v, want %v", err, coded.ErrRefused)
 		}
 	}
-	if grown := resident(t) - before; grown > 4<<20 {
-		t.Errorf("resident memory grew by %d bytes", grown)
+	if grown := cmem.InUse() - before; grown > 1<<20 {
+		t.Errorf("%d bytes of C memory were taken", grown)
 	}
 }
 
@@ -376,25 +374,9 @@ func (s Suite) leak(t *testing.T) {
 		}
 	}
 	round(300) // the allocator's own arenas
-	runtime.GC()
-	before := resident(t)
+	before := cmem.InUse()
 	round(1000)
-	runtime.GC()
-	if grown := resident(t) - before; grown > 8<<20 { // one leaked decoder in a hundred would be 15 MB
-		t.Errorf("resident memory grew by %d bytes over 1,000 decoders", grown)
+	if grown := cmem.InUse() - before; grown > 2<<20 { // one leaked decoder in a hundred would be 15 MB
+		t.Errorf("%d bytes of C memory are left of 1,000 decoders", grown)
 	}
-}
-
-// resident is the memory of the process that is in RAM.
-func resident(t testing.TB) int {
-	t.Helper()
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := strconv.Atoi(strings.Fields(string(b))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pages * os.Getpagesize()
 }
